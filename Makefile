@@ -55,7 +55,7 @@ test: INSTALL += --no-compile
 test: $(VENV)/.installed-test ## Everything that a change must pass.
 	@$(MAKE) --no-print-directory lint & lint=$$!; \
 	$(MAKE) --no-print-directory typecheck & types=$$!; \
-	$(BIN)/python -c "import tabapp.engine.preload_torch, tabapp.engine.preload_trees, tabapp.engine.preload_boosters"; \
+	$(BIN)/python -c "import tabapp.engine.fit.preload_torch, tabapp.engine.fit.preload_trees, tabapp.engine.fit.preload_boosters"; \
 	$(BIN)/python -m pytest --collect-only -qq -m "not slow and not gpu" > /dev/null; \
 	wait $$lint || { kill $$types; exit 1; }; \
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -m "not slow and not gpu"; tests=$$?; \

@@ -46,8 +46,8 @@ from tabapp import metrics
 from tabapp.data.infer import infer_schema
 from tabapp.data.typed import encode_target, typed_frame
 from tabapp.models import registry
-from tabapp.nn.objective import target_of
-from tabapp.nn.trainer import batch_size_for
+from tabapp.nn.training.objective import target_of
+from tabapp.nn.training.trainer import batch_size_for
 
 PRODUCTS, N_CLASSES = "products", 16
 TABLES = (PRODUCTS, "covertype")

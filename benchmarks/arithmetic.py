@@ -43,10 +43,10 @@ from tabapp_plugins.ft_transformer import FTTransformerNetwork, FTTransformerPar
 from torch import Tensor, nn
 
 from benchmarks.machine import RESULTS, machine, report
-from tabapp.nn.arithmetic import HardAttention
-from tabapp.nn.attention import SelfAttention
+from tabapp.nn.layers.arithmetic import HardAttention
+from tabapp.nn.layers.attention import SelfAttention
 from tabapp.nn.plugin import Sizes
-from tabapp.nn.trainer import predict_output
+from tabapp.nn.training.trainer import predict_output
 
 N_TERMS, N_FEATURES, N_TEST_SHARE = 5, 8, 5
 BATCH_ROWS, WARMUP_STEPS, N_HEADS = 512, 100, 4

@@ -29,7 +29,7 @@ import polars as pl
 from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
 from tabapp.data.infer import infer_schema
-from tabapp.data.read import ReadOptions, read_table
+from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.schema import Schema
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.explain.attention import mean_attention

@@ -22,14 +22,14 @@ from benchmarks.honesty import measured_runs
 from benchmarks.machine import machine, report
 from benchmarks.rivals import split
 from tabapp import metrics
-from tabapp.bundle.load import load_bundle
-from tabapp.bundle.local import LocalPredictor
-from tabapp.data.read import ReadOptions, read_table
+from tabapp.bundle.prediction.load import load_bundle
+from tabapp.bundle.prediction.local import LocalPredictor
+from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, typed_frame
-from tabapp.engine.averages import averaging_of_ensemble
-from tabapp.engine.finished import FinishedRun
+from tabapp.engine.analyses.averages import averaging_of_ensemble
+from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.ensemble.averaging import POWERS
-from tabapp.run.folder import RunFolder
+from tabapp.run.record.folder import RunFolder
 
 MOST_ROWS = 3_000
 HEADER = ("table", "draw", "estimated", "on test rows")

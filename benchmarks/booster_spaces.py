@@ -19,9 +19,9 @@ from collections.abc import Callable
 import numpy as np
 import optuna
 from tabapp_plugins._shared.search import zero_or
-from tabapp_plugins.catboost_model import CatBoostParams
-from tabapp_plugins.lightgbm_model import LightGBMParams
-from tabapp_plugins.xgboost_model import XGBoostParams
+from tabapp_plugins.trees.catboost_model import CatBoostParams
+from tabapp_plugins.trees.lightgbm_model import LightGBMParams
+from tabapp_plugins.trees.xgboost_model import XGBoostParams
 
 from benchmarks.booster_portfolios import Divided, Errors, draws_of, geometric_mean, parser_of_draws
 from benchmarks.fits import load

@@ -31,7 +31,7 @@ from benchmarks.rivals import (
     table_of_entry,
 )
 from tabapp import metrics
-from tabapp.run.state import format_score
+from tabapp.run.record.state import format_score
 
 TABLES = (
     "german_credit",

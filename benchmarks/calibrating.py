@@ -31,16 +31,16 @@ from benchmarks.honesty import calibration_of, measured_runs, probabilities
 from benchmarks.machine import machine, report
 from benchmarks.rivals import split
 from tabapp import metrics
-from tabapp.bundle.load import load_bundle
-from tabapp.bundle.local import LocalPredictor
-from tabapp.data.read import ReadOptions, read_table
+from tabapp.bundle.prediction.load import load_bundle
+from tabapp.bundle.prediction.local import LocalPredictor
+from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, typed_frame
-from tabapp.engine.averages import averaging_of_ensemble
-from tabapp.engine.finished import FinishedRun
+from tabapp.engine.analyses.averages import averaging_of_ensemble
+from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.ensemble.greedy import blend
 from tabapp.ensemble.scaling import PENALTY, fit_scaling, lowest_scaling, scaled
 from tabapp.ensemble.temperature import fit_temperature, tempered
-from tabapp.run.folder import RunFolder
+from tabapp.run.record.folder import RunFolder
 
 PENALTIES = (1.0, 10.0, PENALTY)
 HEADER = (

@@ -34,7 +34,7 @@ import optuna
 from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
 from tabapp.data.infer import infer_schema
-from tabapp.data.read import read_table
+from tabapp.data.reading.read import read_table
 from tabapp.data.typed import typed_frame
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry

@@ -29,7 +29,7 @@ from benchmarks.machine import RESULTS, machine, report
 from benchmarks.rivals import entries_of, error_of, facts_of_entry, keep_results, measure, results_in, table_of_entry
 from tabapp import metrics
 from tabapp.models import registry
-from tabapp.run.state import format_score
+from tabapp.run.record.state import format_score
 
 TABLES = ("adult", "california_housing", "covertype", "diamonds", "hotel_bookings", "protein_casp")
 """Tables of at least 20,000 rows."""

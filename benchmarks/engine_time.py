@@ -24,7 +24,7 @@ import psutil
 from benchmarks.machine import RESULTS, machine, report
 from benchmarks.main_tables import TABLES, data_folder
 from benchmarks.worker_time import read
-from tabapp.run.folder import list_runs
+from tabapp.run.record.folder import list_runs
 
 DEFAULT = ("adult", "california_housing", "titanic")
 LEAST_BUSY, MOST_ENGINE = 0.93, 0.04
@@ -33,7 +33,9 @@ LEAST_BUSY, MOST_ENGINE = 0.93, 0.04
 def engine_of(command: psutil.Process) -> psutil.Process:
     """The engine among the processes of a command."""
     return next(
-        child for child in (command, *command.children(recursive=True)) if "tabapp.worker" in " ".join(child.cmdline())
+        child
+        for child in (command, *command.children(recursive=True))
+        if "tabapp.processes.engine" in " ".join(child.cmdline())
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.machine import RESULTS, machine, report
 from tabapp.models import registry
-from tabapp.run.state import format_score
+from tabapp.run.record.state import format_score
 
 TABLES = {
     "penguins": ("penguins.csv", "species"),

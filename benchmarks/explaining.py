@@ -30,13 +30,13 @@ import msgspec
 import psutil
 
 from benchmarks.machine import RESULTS, machine, report
-from tabapp.bundle.contents import Contents, open_bundle
-from tabapp.bundle.write import BundleContents, write_bundle
-from tabapp.data.read import read_table
-from tabapp.engine.finished import FinishedRun
-from tabapp.engine.rows import read_sample
-from tabapp.run import explaining as messages
-from tabapp.run.folder import RunFolder
+from tabapp.bundle.files.contents import Contents, open_bundle
+from tabapp.bundle.writing.write import BundleContents, write_bundle
+from tabapp.data.reading.read import read_table
+from tabapp.engine.analyses.finished_run import FinishedRun
+from tabapp.engine.plan.write_rows import read_sample
+from tabapp.run.protocol import row_requests as messages
+from tabapp.run.record.folder import RunFolder
 
 WARM_SECONDS, COLD_SECONDS = 1.5, 4.0
 CHANGED_SECONDS = {"one booster": 0.15, "an ensemble": 0.5}
@@ -49,7 +49,7 @@ class Screen:
     """The explainer process, asked one request at a time."""
 
     def __init__(self, bundle: Path, data: Path) -> None:
-        words = [sys.executable, "-P", "-m", "tabapp.explainer", str(bundle), str(data)]
+        words = [sys.executable, "-P", "-m", "tabapp.processes.explainer", str(bundle), str(data)]
         self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, request: messages.AnyRequest) -> messages.AnyReply:

@@ -89,7 +89,7 @@ class Terminal:
     def reader(self) -> psutil.Process | None:
         """The reader process."""
         children = psutil.Process(self.pid).children()
-        return next((child for child in children if "tabapp.pager" in child.cmdline()), None)
+        return next((child for child in children if "tabapp.processes.pager" in child.cmdline()), None)
 
     def close(self) -> None:
         """Quit, and kill remaining processes."""

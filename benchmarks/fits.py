@@ -24,7 +24,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp.data.infer import infer_schema
-from tabapp.data.read import ReadOptions, read_table
+from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.schema import Schema
 from tabapp.data.split import early_stopping_rows
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame

@@ -27,7 +27,7 @@ from benchmarks.fits import divided, fitted, load, prepared
 from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
 from tabapp.models import registry
-from tabapp.run.state import format_score
+from tabapp.run.record.state import format_score
 
 TABLES = ("kin8nm", "power_plant", "telco_churn", "students_dropout", "naval_propulsion")
 """Of 3,000 to 15,000 rows, and none of the tables that `benchmarks.budgets` judges."""

@@ -8,10 +8,10 @@ Both are the paper's default configuration, eager, float32, with AdamW: forward,
 other work on the machine affects both; the ratio is computed within each round. Our network is also measured in bfloat16, which
 the training loop uses on devices that are fast at it.
 
-On a GPU, "ours" is the step of the training loop: bfloat16 weights, kernels of `tabapp.nn.fused`, recorded as a CUDA graph. The
-other lines each lack a part of it. The floor is what a step takes at least, from the rates of a large product and a large copy in
-the same call: its operations, and the bytes of all values between products and attentions (`step_floor`). --profile lists the
-kernels of our step.
+On a GPU, "ours" is the step of the training loop: bfloat16 weights, kernels of `tabapp.nn.layers.fused`, recorded as a CUDA
+graph. The other lines each lack a part of it. The floor is what a step takes at least, from the rates of a large product and a
+large copy in the same call: its operations, and the bytes of all values between products and attentions (`step_floor`).
+--profile lists the kernels of our step.
 
 --quality trains both in the same loop on the split of `benchmarks.deep_models`, the package's in float32, from as many seeds, and
 compares their test RMSE. Fits in --cache, which is shared with `benchmarks.deep_models`, are not repeated.
@@ -41,12 +41,12 @@ from benchmarks.gpu_rates import Rates, kernels_of, measured_rates
 from benchmarks.machine import RESULTS, machine, report
 from tabapp.headless.tables import plain_table
 from tabapp.models.contract import Shape
-from tabapp.nn import fused
-from tabapp.nn.attention import GatedReLU
-from tabapp.nn.cuda_graphs import EAGER_STEPS, GraphedSteps
-from tabapp.nn.linear import Linear
+from tabapp.nn.layers import fused
+from tabapp.nn.layers.attention import GatedReLU
+from tabapp.nn.layers.linear import Linear
+from tabapp.nn.layers.precision import autocast, bfloat16_output
 from tabapp.nn.plugin import DeepModel, Sizes
-from tabapp.nn.precision import autocast, bfloat16_output
+from tabapp.nn.training.cuda_graphs import EAGER_STEPS, GraphedSteps
 
 BASE, OURS = "package, float32", "ours"
 N_KERNELS = 12

@@ -39,9 +39,9 @@ from benchmarks.fits import Division, Source, changed, data_folder, fitted, load
 from benchmarks.machine import RESULTS, ResultTable, machine, report, write_results
 from benchmarks.resuming import Job, earlier_results, run_jobs
 from tabapp import metrics
-from tabapp.engine.tuning import as_suggested
+from tabapp.engine.schedule.tuning import as_suggested
 from tabapp.models.contract import Params, Shape
-from tabapp.nn.objective import target_of
+from tabapp.nn.training.objective import target_of
 
 TABLES = {"california_sklearn": "CA", "adult": "AD"}
 PUBLISHED = {
@@ -313,7 +313,7 @@ def main() -> int:
         record,
         processes=options.processes,
         seconds=options.seconds,
-        preload=["benchmarks.fits", "tabapp.engine.tuning", "tabapp_plugins.ft_transformer"],
+        preload=["benchmarks.fits", "tabapp.engine.schedule.tuning", "tabapp_plugins.ft_transformer"],
     )
     rows, raw, more = content()
     report(facts, header, rows, raw, options.out, right=right, more=more)

@@ -81,10 +81,10 @@ def seconds_of_packages(module: str, limit: float) -> dict[str, float]:
 
 def imports(left: Callable[[], float]) -> dict[str, Any]:
     """Seconds of the imports of each server, and of the packages of the slowest."""
-    torch = "tabapp.engine.preload_torch"
+    torch = "tabapp.engine.fit.preload_torch"
     drop_pages({Path(get_paths()[name]) for name in ("purelib", "platlib")})
     cold = seconds_of_import(torch, max(1.0, left() / 2))
-    warm = {name: seconds_of_import(f"tabapp.engine.preload_{name}", max(1.0, left())) for name in SERVERS}
+    warm = {name: seconds_of_import(f"tabapp.engine.fit.preload_{name}", max(1.0, left())) for name in SERVERS}
     of_modules = {name: seconds_of_import(name, max(1.0, left())) for name in ("torch", "torch, torch._dynamo")}
     return {
         "cold": {"torch server": cold},
@@ -157,7 +157,7 @@ def stages(device: str) -> dict[str, float | str]:
         measure("record a graph", record)
 
     def small_fit(name: str) -> None:
-        from tabapp.engine.warm_up import fit_small
+        from tabapp.engine.machine.warm_up import fit_small
 
         fit_small(name, device)
 
@@ -169,7 +169,7 @@ def stages(device: str) -> dict[str, float | str]:
 
 def engine_stages(device: str) -> dict[str, float | str]:
     """Seconds of what the engine asks about a GPU."""
-    from tabapp.engine.devices import gpu_memory
+    from tabapp.engine.machine.devices import gpu_memory
     from tabapp.errors import UsageError
     from tabapp.models.devices import existing_gpu
 
@@ -193,7 +193,7 @@ def send_stages(device: str, connection: Connection) -> None:
 
 def send_warm_up(device: str, connection: Connection) -> None:
     """The target of a process that warms up as a spare does, and then fits a network."""
-    from tabapp.engine.warm_up import fit_small, warm_up
+    from tabapp.engine.machine.warm_up import fit_small, warm_up
 
     began = time.perf_counter()
     warm_up(device, lambda: False)
@@ -206,7 +206,7 @@ def send_warm_up(device: str, connection: Connection) -> None:
 
 def in_server(target: Callable[[str, Connection], None], device: str, limit: float) -> dict[str, float | str]:
     """The result of a process that is forked from the warm server of networks."""
-    from tabapp.engine.server import SERVERS, FitProcess
+    from tabapp.engine.fit.servers import SERVERS, FitProcess
 
     if not SERVERS["torch"].wait(limit):
         return {"error": "the server was not ready"}
@@ -291,7 +291,7 @@ class Watch:
         elif server is not None:
             self._note(f"first process of the server of {server}")
         what, file = "", ""
-        if "tabapp.worker" in words:
+        if "tabapp.processes.engine" in words:
             what, file = "engine imports torch", "libtorch_cpu"
         elif server == "torch" and process.pid not in servers:
             what, file = "first context of CUDA", "/dev/nvidia"

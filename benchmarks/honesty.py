@@ -37,9 +37,9 @@ import polars as pl
 from benchmarks.machine import RESULTS, machine, report
 from benchmarks.rivals import METRICS, split
 from tabapp import metrics
-from tabapp.bundle.intervals import residual_quantile
+from tabapp.bundle.prediction.intervals import residual_quantile
 from tabapp.explain.evaluation import Z95, calibration
-from tabapp.run.state import format_score
+from tabapp.run.record.state import format_score
 
 T = TypeVar("T")
 FOLDER = re.compile(r"(?P<table>.+)-tabapp-(?P<draw>\d+)")

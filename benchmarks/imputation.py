@@ -25,8 +25,8 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401 – enab
 from sklearn.impute import IterativeImputer, KNNImputer
 
 from benchmarks.machine import RESULTS, machine, report
-from tabapp.bundle.impute import schema_without_target
-from tabapp.data.read import read_table
+from tabapp.bundle.prediction.impute import schema_without_target
+from tabapp.data.reading.read import read_table
 
 FILES = {
     "penguins": "penguins.csv",

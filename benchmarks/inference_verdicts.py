@@ -33,7 +33,7 @@ def data_folder(given: Path | None) -> Path:
 def our_verdicts(path: Path, label: dict[str, Any]) -> dict[str, Any]:
     """Kinds with a given target, target and task proposed without one, and warnings."""
     from tabapp.data.infer import infer_schema
-    from tabapp.data.read import read_table
+    from tabapp.data.reading.read import read_table
 
     reading = read_table(path)
     proposed, given = infer_schema(reading.frame), infer_schema(reading.frame, target=label["target"])

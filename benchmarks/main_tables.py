@@ -25,8 +25,8 @@ from typing import Any
 
 from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
-from tabapp.run.config import parse_budget
-from tabapp.run.state import format_score
+from tabapp.run.options.config import parse_budget
+from tabapp.run.record.state import format_score
 
 MODELS_NEEDED = 5
 ALLOWANCE = 1.1

@@ -62,7 +62,6 @@ class Point:
 def load_libraries(models: Iterable[str]) -> None:
     """Import what the fits of some models import, before processes are forked."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    from tabapp.engine import preload_trees  # noqa: F401
     from tabapp.models import registry
 
     for name in models:
@@ -124,7 +123,7 @@ def _with_random_labels(table: Any, n_classes: int) -> Any:
 def _fit(plugin: Any, table: Any, spec: Any, n_classes: int, params: Any, task: Any, device: str) -> bytes:
     import numpy as np
 
-    from tabapp.engine import peak_memory
+    from tabapp.engine.machine import peak_memory
     from tabapp.models.check_tables import make_context
 
     try:

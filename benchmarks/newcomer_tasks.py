@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.machine import RESULTS, machine, report
-from tabapp.run import events as ev
-from tabapp.run.commands import Abort
-from tabapp.run.folder import EventReader, list_runs
+from tabapp.run.record import events as ev
+from tabapp.run.record.commands import Abort
+from tabapp.run.record.folder import EventReader, list_runs
 from tests.e2e.terminal import TABAPP, Terminal
 from tests.recordings import events_of
 from tests.recordings.replay import ReplayWorker, make_run

@@ -34,7 +34,7 @@ from benchmarks.machine import machine, report
 from benchmarks.npt_options import npt_parser, parsed, scale_of, tables_of
 from benchmarks.npt_tables import METRICS, division_of
 from tabapp import metrics
-from tabapp.nn.objective import target_of
+from tabapp.nn.training.objective import target_of
 
 QUICK_TABLES = ("boston", "yacht", "concrete")
 TABLES = (*QUICK_TABLES, "protein_casp", "breast_cancer_wdbc", "poker_hand", "covertype")

@@ -39,7 +39,7 @@ from benchmarks.fits import Prepared, data_folder, fitted, load, prepared, publi
 from benchmarks.machine import RESULTS, machine, report
 from benchmarks.npt_probes import Deletion, LookupTask, corrupted_predictions, deletion, looked_up, train_lookup
 from tabapp import metrics
-from tabapp.nn.objective import target_of
+from tabapp.nn.training.objective import target_of
 
 VARIANTS = {
     "original": LookupTask(),

@@ -38,7 +38,7 @@ from benchmarks.machine import RESULTS, machine, report, write_results
 from benchmarks.npt_experiments import PAPER_DROP, corruption, deletions, metric_of, split_of, trained
 from benchmarks.resuming import Job, earlier_results, run_jobs
 from tabapp import metrics
-from tabapp.nn.objective import target_of
+from tabapp.nn.training.objective import target_of
 
 STEPS = {"boston": 4_000, "yacht": 20_000, "concrete": 20_000, "breast_cancer_wdbc": 4_000}
 CHANGES: dict[str, dict[str, Any]] = {"breast_cancer_wdbc": {"d_embedding": 32, "learning_rate": 5e-4}}

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tabapp.features.arrays import Table
 from tabapp.models.contract import Float32
-from tabapp.nn.optimizers import Lamb, Lookahead, clamp_gradients, flat_then_anneal
+from tabapp.nn.training.optimizers import Lamb, Lookahead, clamp_gradients, flat_then_anneal
 
 MOST_CHANGE = 0.1
 """Δ_max of Algorithm 2."""

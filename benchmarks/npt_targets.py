@@ -32,7 +32,7 @@ from tabapp_plugins.npt.plugin import NPT, sized
 from benchmarks.fits import Division, Source, data_folder, kept, prepared, random_division, spread
 from benchmarks.machine import RESULTS, machine, report
 from tabapp.data.infer import infer_schema
-from tabapp.data.read import ReadOptions, read_table
+from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.features.arrays import OtherTarget, Table
 from tabapp.models.contract import FitContext

@@ -27,7 +27,7 @@ from tabapp_plugins.npt.plugin import NPT, sized
 
 from benchmarks.machine import RESULTS, machine, report
 from tabapp.data.infer import infer_schema
-from tabapp.data.read import ReadOptions, read_table
+from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.split import early_stopping_rows
 from tabapp.data.typed import encode_target, typed_frame
 from tabapp.features.arrays import Table

@@ -29,7 +29,7 @@ import polars as pl
 import psutil
 
 from benchmarks.machine import RESULTS, machine, report
-from tabapp.bundle.contents import open_bundle
+from tabapp.bundle.files.contents import open_bundle
 
 HERE = Path(__file__).parent
 PART_ROWS = 250_000

@@ -32,7 +32,7 @@ import json, sys, time
 import polars as pl
 from pathlib import Path
 from tabapp.data.infer import infer_schema
-from tabapp.data.read import read_table
+from tabapp.data.reading.read import read_table
 path, what = Path(sys.argv[1]), sys.argv[2]
 def peak():
     # Not getrusage, whose peak a process inherits from the one that started it.

@@ -24,12 +24,12 @@ from typing import Any
 
 import msgspec
 
-from tabapp.run import commands as cmd
-from tabapp.run import events as ev
-from tabapp.run.client import start_engine
-from tabapp.run.commands import AnyCommand
-from tabapp.run.config import RunConfig
-from tabapp.run.folder import EventReader, RunFolder, create_run
+from tabapp.run.options.config import RunConfig
+from tabapp.run.protocol.client import start_engine
+from tabapp.run.record import commands as cmd
+from tabapp.run.record import events as ev
+from tabapp.run.record.commands import AnyCommand
+from tabapp.run.record.folder import EventReader, RunFolder, create_run
 from tests.recordings import FOLDER, START
 from tests.tables import write_breast_cancer, write_mixed, write_wine
 

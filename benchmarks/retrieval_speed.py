@@ -35,11 +35,12 @@ from benchmarks.machine import RESULTS, machine, report, write_results
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.models import registry
 from tabapp.models.contract import FitContext, Shape
-from tabapp.nn import cuda_graphs, neighbors, trainer
-from tabapp.nn.cuda_graphs import EAGER_STEPS, GraphedSteps, can_record
-from tabapp.nn.objective import Objective
+from tabapp.nn.layers import neighbors
+from tabapp.nn.layers.precision import tensor_float32
 from tabapp.nn.plugin import DeepPlugin, Sizes
-from tabapp.nn.precision import tensor_float32
+from tabapp.nn.training import cuda_graphs, trainer
+from tabapp.nn.training.cuda_graphs import EAGER_STEPS, GraphedSteps, can_record
+from tabapp.nn.training.objective import Objective
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "TabR": ("tabr", {}),

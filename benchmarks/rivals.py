@@ -33,7 +33,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
-from tabapp.run.state import format_score
+from tabapp.run.record.state import format_score
 
 TABLES = (
     "german_credit",

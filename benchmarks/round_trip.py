@@ -30,9 +30,9 @@ import polars as pl
 import tabapp
 from benchmarks.machine import RESULTS, machine, report
 from benchmarks.serving import start
-from tabapp.bundle.load import load_bundle
-from tabapp.bundle.onnx_export import ENSEMBLE, largest_difference, write_onnx
-from tabapp.data.read import ReadOptions, read_table
+from tabapp.bundle.export.onnx_export import ENSEMBLE, largest_difference, write_onnx
+from tabapp.bundle.prediction.load import load_bundle
+from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.errors import UsageError
 
 TABLES = (

@@ -110,7 +110,7 @@ def train(packages: Path, arguments: argparse.Namespace, folder: Path) -> Path:
 
 def some_rows(table: Path, count: int, place: Path) -> Path:
     """Write the first rows of a table that tabapp reads."""
-    from tabapp.data.read import read_table
+    from tabapp.data.reading.read import read_table
 
     frame = read_table(table).frame
     pl.concat([frame] * -(-count // frame.height)).head(count).write_csv(place)

@@ -33,20 +33,20 @@ from typing import Any
 import msgspec
 
 from benchmarks.machine import RESULTS, Results, ResultTable, benchmark_module, machine
-from tabapp.engine import conductor as conductor_module
-from tabapp.engine.candidates import Candidate
-from tabapp.engine.clock import Clock
-from tabapp.engine.jobs import FitResult
-from tabapp.engine.plan import make_plan
-from tabapp.engine.prepare import infer, read_data
-from tabapp.engine.rows import write_rows
-from tabapp.engine.scheduler import ModelRecord, Scheduler
-from tabapp.engine.server import SERVERS
+from tabapp.engine.fit.candidates import Candidate
+from tabapp.engine.fit.jobs import FitResult
+from tabapp.engine.fit.servers import SERVERS
+from tabapp.engine.loop import conductor as conductor_module
+from tabapp.engine.loop.clock import Clock
+from tabapp.engine.plan.make_plan import make_plan
+from tabapp.engine.plan.prepare import infer, read_data
+from tabapp.engine.plan.write_rows import write_rows
+from tabapp.engine.schedule.scheduler import ModelRecord, Scheduler
 from tabapp.features.arrays import FeatureRecipe
 from tabapp.headless.tables import plain_table
-from tabapp.run import events as ev
-from tabapp.run.config import RunConfig
-from tabapp.run.folder import EventReader, create_run
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import EventReader, create_run
 from tests.engine.conducting import Engine
 from tests.recordings import FOLDER
 from tests.tables import write_breast_cancer

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import msgspec
 
-from tabapp.run import events as ev
-from tabapp.run.folder import EventReader, RunFolder, list_runs
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import EventReader, RunFolder, list_runs
 from tabapp.tui.app import AttachedApp
 from tabapp.tui.screens.predict import PredictView
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
-from tabapp.engine.finished import FinishedRun
+from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.ensemble import greedy
-from tabapp.run.folder import RunFolder
+from tabapp.run.record.folder import RunFolder
 
 METRIC = "roc_auc"
 CRITERIA = {"ROC AUC": {}, "log loss": {METRIC: "log_loss"}}

@@ -20,12 +20,12 @@ import numpy as np
 
 from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
-from tabapp.engine.board import MOST_ENSEMBLE_CANDIDATES, best_of_all_models
-from tabapp.engine.finished import FinishedRun
+from tabapp.engine.analyses.finished_run import FinishedRun
+from tabapp.engine.loop.board import MOST_ENSEMBLE_CANDIDATES, best_of_all_models
 from tabapp.ensemble import greedy
 from tabapp.ensemble.scaling import calibrated
-from tabapp.run.config import format_duration
-from tabapp.run.folder import RunFolder
+from tabapp.run.options.config import format_duration
+from tabapp.run.record.folder import RunFolder
 
 METRIC = "log_loss"
 VARIANTS: dict[str, tuple[float, ...]] = {"as they are": (), "sharper": greedy.SHARPER}

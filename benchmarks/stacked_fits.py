@@ -10,7 +10,7 @@ the first are trained with the defaults of the model for some epochs. With `--tr
 with early stopping: their hyperparameters of training and rates of dropout are drawn from the search space, and the shape of the
 network is that of the defaults. Reports seconds: on a CPU those of the processor, which depend less on what else runs; and for
 trials the log losses on the early-stopping rows, whose differences have their cause in the random numbers of dropout and, on a GPU,
-of the order of rows. That both ways give the same models without dropout is tested in `tests/nn/test_stacked.py`.
+of the order of rows. That both ways give the same models without dropout is tested in `tests/nn/training/test_stacked.py`.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ from tabapp.explain.robustness import Damage, damaged
 from tabapp.features.arrays import FIRST_LEVEL, MISSING
 from tabapp.models import registry
 from tabapp.models.contract import FittedModel
-from tabapp.nn.embeddings import FlatInput
+from tabapp.nn.layers.embeddings import FlatInput
 from tabapp.nn.plugin import DeepModel
 
 TABLES = ("adult", "bank_marketing")

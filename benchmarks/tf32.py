@@ -28,7 +28,7 @@ from benchmarks.machine import machine, report
 from benchmarks.stacked_fits import N_FOLDS, fits_of, generated, settings_of
 from tabapp import metrics
 from tabapp.models import registry
-from tabapp.nn import linear
+from tabapp.nn.layers import linear
 
 MODELS = ("snn", "realmlp")
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")

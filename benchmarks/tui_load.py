@@ -25,9 +25,9 @@ from typing import Any
 import msgspec
 
 from benchmarks.machine import RESULTS, machine, report
-from tabapp.run import events as ev
-from tabapp.run.config import RunConfig
-from tabapp.run.folder import RunFolder, create_run
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import RunFolder, create_run
 
 TICK_SECONDS = 1 / 60
 SIZE = (120, 36)

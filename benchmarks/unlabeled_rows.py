@@ -41,8 +41,8 @@ from tabapp import files, metrics
 from tabapp.data.schema import Schema
 from tabapp.data.split import early_stopping_rows
 from tabapp.data.typed import encode_target
-from tabapp.engine.refit import soft_table
-from tabapp.engine.unlabeled import fitted_features
+from tabapp.engine.finish.refit import soft_table
+from tabapp.engine.fit.unlabeled import fitted_features
 from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.contract import Shape

@@ -20,8 +20,8 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.machine import RESULTS, machine, report
-from tabapp.run import events as ev
-from tabapp.run.folder import EventReader
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import EventReader
 
 CLASSES = ("weight", "complete", "nowhere")
 COLUMNS = (*CLASSES, "first_folds", "idle")

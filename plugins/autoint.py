@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
-from tabapp.nn.attention import MANY_TOKENS, LayerAttention, attend
 from tabapp.nn.costs import network_bytes, training_cost
-from tabapp.nn.dropout import Dropout
-from tabapp.nn.linear import Linear
-from tabapp.nn.params import TrainingParams
+from tabapp.nn.layers.attention import MANY_TOKENS, LayerAttention, attend
+from tabapp.nn.layers.dropout import Dropout
+from tabapp.nn.layers.linear import Linear
+from tabapp.nn.layers.tokenizers import uniform_rows
 from tabapp.nn.plugin import DeepPlugin, Sizes
-from tabapp.nn.tokenizers import uniform_rows
+from tabapp.nn.training.params import TrainingParams
 
 from ._shared.search import zero_or
 

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
-from tabapp.nn.attention import ShortSoftmax
-from tabapp.nn.batch_norm import BatchNorm
 from tabapp.nn.costs import network_bytes, training_cost
-from tabapp.nn.dropout import Dropout, dropout
-from tabapp.nn.linear import Linear
-from tabapp.nn.params import TrainingParams
+from tabapp.nn.layers.attention import ShortSoftmax
+from tabapp.nn.layers.batch_norm import BatchNorm
+from tabapp.nn.layers.dropout import Dropout, dropout
+from tabapp.nn.layers.linear import Linear
 from tabapp.nn.plugin import DeepPlugin, Sizes
+from tabapp.nn.training.params import TrainingParams
 
 from ._shared.search import zero_or
 

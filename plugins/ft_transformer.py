@@ -11,16 +11,16 @@ from torch import Tensor, nn
 
 from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, Float32, Params, Shape, Task, Trial
-from tabapp.nn.attention import CLS, FeedForward, LayerAttention, SelfAttention
 from tabapp.nn.costs import network_bytes, training_cost
-from tabapp.nn.dropout import Dropout
-from tabapp.nn.fused import add_normalized
-from tabapp.nn.linear import Linear
-from tabapp.nn.params import SharingParams
+from tabapp.nn.layers.attention import CLS, FeedForward, LayerAttention, SelfAttention
+from tabapp.nn.layers.dropout import Dropout
+from tabapp.nn.layers.fused import add_normalized
+from tabapp.nn.layers.linear import Linear
+from tabapp.nn.layers.tokenizers import FeatureTokenizer
 from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes
 from tabapp.nn.pretraining import Pretrained
-from tabapp.nn.tokenizers import FeatureTokenizer
-from tabapp.nn.trainer import inputs
+from tabapp.nn.training.params import SharingParams
+from tabapp.nn.training.trainer import inputs
 
 from ._shared.search import share_of_others, zero_or
 

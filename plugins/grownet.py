@@ -14,17 +14,17 @@ from torch import Tensor, nn
 from tabapp import metrics
 from tabapp.features.arrays import UNSEEN, Table
 from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Shape, Task, Trial
-from tabapp.nn.batch_norm import BatchNorm
-from tabapp.nn.checkpoint import Progress, load_checkpoint, save_checkpoint
 from tabapp.nn.costs import network_bytes
-from tabapp.nn.embeddings import FlatInput
-from tabapp.nn.gather import one_hot
-from tabapp.nn.linear import Linear
-from tabapp.nn.objective import Objective, target_of
-from tabapp.nn.params import batch_size_for
+from tabapp.nn.layers.batch_norm import BatchNorm
+from tabapp.nn.layers.embeddings import FlatInput
+from tabapp.nn.layers.gather import one_hot
+from tabapp.nn.layers.linear import Linear
 from tabapp.nn.plugin import DeepPlugin, SavedModel, Sizes
-from tabapp.nn.stopping import criterion
-from tabapp.nn.trainer import (
+from tabapp.nn.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from tabapp.nn.training.objective import Objective, target_of
+from tabapp.nn.training.params import batch_size_for
+from tabapp.nn.training.stopping import criterion
+from tabapp.nn.training.trainer import (
     CHECKPOINT_SECONDS,
     Training,
     batches,

@@ -6,12 +6,12 @@ from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.costs import network_bytes, training_cost
-from tabapp.nn.dropout import Dropout
-from tabapp.nn.embeddings import FlatInput
-from tabapp.nn.linear import Linear
-from tabapp.nn.members import FREE
-from tabapp.nn.params import SharingParams
+from tabapp.nn.layers.dropout import Dropout
+from tabapp.nn.layers.embeddings import FlatInput
+from tabapp.nn.layers.linear import Linear
 from tabapp.nn.plugin import DeepPlugin, Sizes
+from tabapp.nn.training.members import FREE
+from tabapp.nn.training.params import SharingParams
 
 from ._shared.search import share_of_others, zero_or
 

@@ -8,17 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
-from tabapp.nn.batch_norm import BatchNorm
 from tabapp.nn.costs import network_bytes, training_cost
-from tabapp.nn.dropout import Dropout
-from tabapp.nn.embeddings import OneHotOrEmbedding
-from tabapp.nn.gather import one_hot
-from tabapp.nn.linear import Linear
-from tabapp.nn.neighbors import queries_at_once, squared_distances
-from tabapp.nn.numeric import PeriodicEmbedding
-from tabapp.nn.params import batch_size_for
+from tabapp.nn.layers.batch_norm import BatchNorm
+from tabapp.nn.layers.dropout import Dropout
+from tabapp.nn.layers.embeddings import OneHotOrEmbedding
+from tabapp.nn.layers.gather import one_hot
+from tabapp.nn.layers.linear import Linear
+from tabapp.nn.layers.neighbors import queries_at_once, squared_distances
+from tabapp.nn.layers.numeric import PeriodicEmbedding
 from tabapp.nn.plugin import Sizes
 from tabapp.nn.retrieval import ENCODED_BYTES, Candidates, RetrievalNetwork, RetrievalParams, RetrievalPlugin
+from tabapp.nn.training.params import batch_size_for
 
 from ._shared.search import zero_or
 

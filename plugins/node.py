@@ -8,13 +8,13 @@ from torch import Tensor, nn
 
 from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, Float32, Params, Shape, Task, Trial
-from tabapp.nn.attention import CLS, LayerAttention
 from tabapp.nn.costs import network_bytes, training_cost
-from tabapp.nn.embeddings import FlatInput, embedding_width
-from tabapp.nn.entmax import entmax15, entmoid15
-from tabapp.nn.params import TrainingParams, batch_size_for
+from tabapp.nn.layers.attention import CLS, LayerAttention
+from tabapp.nn.layers.embeddings import FlatInput, embedding_width
+from tabapp.nn.layers.entmax import entmax15, entmoid15
 from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes
-from tabapp.nn.trainer import inputs
+from tabapp.nn.training.params import TrainingParams, batch_size_for
+from tabapp.nn.training.trainer import inputs
 
 INIT_ROWS = 2048
 MAX_CLASSES = 20

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
-from tabapp.nn.attention import LayerAttention, SelfAttention
 from tabapp.nn.costs import network_bytes, training_cost
-from tabapp.nn.dropout import Dropout
-from tabapp.nn.linear import Linear
-from tabapp.nn.params import TrainingParams
+from tabapp.nn.layers.attention import LayerAttention, SelfAttention
+from tabapp.nn.layers.dropout import Dropout
+from tabapp.nn.layers.linear import Linear
+from tabapp.nn.layers.tokenizers import uniform_rows
 from tabapp.nn.plugin import DeepPlugin, Sizes
 from tabapp.nn.pretraining import Pretrained
-from tabapp.nn.tokenizers import uniform_rows
+from tabapp.nn.training.params import TrainingParams
 
 from ._shared.search import zero_or
 

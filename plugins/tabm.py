@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.costs import network_bytes, training_cost
-from tabapp.nn.dropout import Dropout
-from tabapp.nn.embeddings import OneHotOrEmbedding
-from tabapp.nn.linear import Linear, linear
-from tabapp.nn.numeric import PiecewiseLinearEmbedding
-from tabapp.nn.params import SharingParams
+from tabapp.nn.layers.dropout import Dropout
+from tabapp.nn.layers.embeddings import OneHotOrEmbedding
+from tabapp.nn.layers.linear import Linear, linear
+from tabapp.nn.layers.numeric import PiecewiseLinearEmbedding
 from tabapp.nn.plugin import DeepPlugin, Sizes
+from tabapp.nn.training.params import SharingParams
 
 from ._shared.search import FEW_ROWS, share_of_others, zero_or
 

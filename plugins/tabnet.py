@@ -11,18 +11,18 @@ from torch import Tensor, nn
 
 from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, FitContext, Float32, Params, Shape, Task, Trial
-from tabapp.nn.attention import CLS, LayerAttention
-from tabapp.nn.batch_norm import BatchNorm
 from tabapp.nn.costs import launch_seconds, network_bytes, training_cost
-from tabapp.nn.embeddings import FlatInput, embedding_width
-from tabapp.nn.entmax import sparsemax
-from tabapp.nn.ghost_norm import GhostBatchNorm
-from tabapp.nn.linear import Linear
-from tabapp.nn.method import TrainingMethod
-from tabapp.nn.objective import Objective
-from tabapp.nn.params import TrainingParams, batch_size_for
+from tabapp.nn.layers.attention import CLS, LayerAttention
+from tabapp.nn.layers.batch_norm import BatchNorm
+from tabapp.nn.layers.embeddings import FlatInput, embedding_width
+from tabapp.nn.layers.entmax import sparsemax
+from tabapp.nn.layers.ghost_norm import GhostBatchNorm
+from tabapp.nn.layers.linear import Linear
 from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes
-from tabapp.nn.trainer import inputs
+from tabapp.nn.training.method import TrainingMethod
+from tabapp.nn.training.objective import Objective
+from tabapp.nn.training.params import TrainingParams, batch_size_for
+from tabapp.nn.training.trainer import inputs
 
 INPUT_MOMENTUM = 0.01
 INIT_ROWS = 8192

@@ -12,14 +12,12 @@ from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
 from tabapp.nn.costs import network_bytes, training_cost
-from tabapp.nn.dropout import Dropout
-from tabapp.nn.embeddings import OneHotOrEmbedding
-from tabapp.nn.gather import starts_operations_slowly
-from tabapp.nn.linear import Linear
-from tabapp.nn.neighbors import nearest
-from tabapp.nn.numeric import PeriodicEmbedding
-from tabapp.nn.objective import Objective
-from tabapp.nn.params import TrainingParams, batch_size_for
+from tabapp.nn.layers.dropout import Dropout
+from tabapp.nn.layers.embeddings import OneHotOrEmbedding
+from tabapp.nn.layers.gather import starts_operations_slowly
+from tabapp.nn.layers.linear import Linear
+from tabapp.nn.layers.neighbors import nearest
+from tabapp.nn.layers.numeric import PeriodicEmbedding
 from tabapp.nn.plugin import Sizes
 from tabapp.nn.retrieval import (
     Candidates,
@@ -28,6 +26,8 @@ from tabapp.nn.retrieval import (
     RetrievalParams,
     RetrievalPlugin,
 )
+from tabapp.nn.training.objective import Objective
+from tabapp.nn.training.params import TrainingParams, batch_size_for
 
 from ._shared.search import zero_or
 

@@ -40,7 +40,10 @@ def offered() -> tuple[str, ...]:
     """The protections that hold in a process of this machine, tried in one that then ends; none if it does not answer."""
     try:
         done = subprocess.run(
-            module_command("tabapp.bundle.offered"), capture_output=True, timeout=_SECONDS, check=True
+            module_command("tabapp.bundle.confined.offered_protections"),
+            capture_output=True,
+            timeout=_SECONDS,
+            check=True,
         )
         return tuple(str(name) for name in json.loads(done.stdout))
     except (OSError, ValueError, subprocess.SubprocessError):

@@ -26,13 +26,13 @@ from sklearn.utils.validation import (
 from tabapp.api.fitting import follow, prepare_run
 from tabapp.api.frames import from_objects, is_pandas, to_polars
 from tabapp.api.progress import Silent
-from tabapp.bundle.box import load_boxed
-from tabapp.bundle.load import load_bundle
-from tabapp.bundle.predict import Predictor
+from tabapp.bundle.confined.box import load_boxed
+from tabapp.bundle.prediction.load import load_bundle
+from tabapp.bundle.prediction.predict import Predictor
 from tabapp.data.infer import MINIMUM_ROWS
 from tabapp.data.stored import as_text
 from tabapp.errors import DataError, TabappError, UsageError
-from tabapp.run.keywords import column_name
+from tabapp.run.options.keywords import column_name
 from tabapp.temporary import TemporaryFolder
 
 __all__ = ["TabappClassifier", "TabappRegressor"]

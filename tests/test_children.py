@@ -16,7 +16,7 @@ from tabapp import children
 from tabapp.children import module_command
 from tabapp.cli.main import COMMANDS
 from tabapp.errors import ExitCode
-from tabapp.run.config import RunConfig
+from tabapp.run.options.config import RunConfig
 from tests.run.recording import write_run
 from tests.tables import write_wine
 from tests.waiting import HANG_SECONDS
@@ -74,7 +74,7 @@ print(json.dumps(codes))
 SCREENS_SCRIPT = """
 import asyncio, time
 from pathlib import Path
-from tabapp.run.folder import default_runs_dir, find_run
+from tabapp.run.record.folder import default_runs_dir, find_run
 from tabapp.tui.app import AttachedApp
 from tabapp.tui.chrome.actions import TABS
 from tabapp.tui.screens.whole_table import WholeTable
@@ -158,7 +158,7 @@ def test_no_screen_executes_a_file_of_the_working_directory(project: Path):
 
 
 FIT_SCRIPT = """
-from tabapp.engine.server import SERVERS, FitProcess
+from tabapp.engine.fit.servers import SERVERS, FitProcess
 SERVERS["torch"]._server.set_forkserver_preload([])
 process = FitProcess("torch", exec, ("import importlib.util; print(importlib.util.find_spec('torch').origin, flush=True)",))
 process.start()
@@ -175,7 +175,7 @@ def test_a_fit_finds_the_installed_torch(planted: Path):
 
 @pytest.mark.slow
 def test_no_fit_server_executes_a_file_of_the_working_directory(planted: Path):
-    script = "from tabapp.engine.server import SERVERS; print(SERVERS['torch'].wait())"
+    script = "from tabapp.engine.fit.servers import SERVERS; print(SERVERS['torch'].wait())"
     assert run_script(planted, script).split() == ["True"]
     assert executed(planted) == []
 
@@ -206,7 +206,12 @@ def test_no_child_process_executes_a_file_of_the_working_directory(planted: Path
 
 
 def test_the_modules_of_child_processes_are_found():
-    assert {"tabapp.worker", "tabapp.pager", "tabapp.explainer", "tabapp.bundle.boxed"} <= set(started_modules())
+    assert {
+        "tabapp.processes.engine",
+        "tabapp.processes.pager",
+        "tabapp.processes.explainer",
+        "tabapp.bundle.confined.box_child",
+    } <= set(started_modules())
 
 
 def test_a_child_process_keeps_the_working_directory_off_the_path(planted: Path):

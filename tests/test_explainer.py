@@ -9,8 +9,8 @@ import msgspec
 import polars as pl
 import pytest
 
-from tabapp.bundle.write import write_bundle
-from tabapp.run import explaining as messages
+from tabapp.bundle.writing.write import write_bundle
+from tabapp.run.protocol import row_requests as messages
 from tests.bundle.making import make_contents, register_linear, text_table
 
 
@@ -19,7 +19,7 @@ class Process:
 
     def __init__(self, bundle, data, *options):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tabapp.explainer", str(bundle), str(data), *options],
+            [sys.executable, "-m", "tabapp.processes.explainer", str(bundle), str(data), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

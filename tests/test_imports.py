@@ -19,7 +19,7 @@ NUMERIC_LIBRARIES = (
     "safetensors", "scipy", "sklearn", "sqlalchemy", "torch", "xgboost",
 )  # fmt: skip
 ENGINE_ROOMS = (
-    "tabapp.worker", "tabapp.engine", "tabapp.bundle", "tabapp.explain", "tabapp.ensemble", "tabapp.nn", "tabapp.models",
+    "tabapp.processes.engine", "tabapp.engine", "tabapp.bundle", "tabapp.explain", "tabapp.ensemble", "tabapp.nn", "tabapp.models",
     "tabapp.features", "tabapp.data", "tabapp.metrics", "tabapp_plugins",
 )  # fmt: skip
 BOOSTERS = ("catboost", "lightgbm", "xgboost")
@@ -101,9 +101,9 @@ def test_version_imports_no_configuration():
 def test_views_import_no_engine():
     modules = (
         "tabapp",
-        "tabapp.run.client",
-        "tabapp.run.folder",
-        "tabapp.run.state",
+        "tabapp.run.protocol.client",
+        "tabapp.run.record.folder",
+        "tabapp.run.record.state",
         "tabapp.headless.follow",
         "tabapp.headless.live",
         "tabapp.headless.summary",
@@ -129,7 +129,7 @@ def test_screen_imports_no_numeric_library_after_showing_a_run(tmp_path):
         f"""
 import asyncio
 from pathlib import Path
-from tabapp.run.folder import RunFolder
+from tabapp.run.record.folder import RunFolder
 from tabapp.tui.app import AttachedApp
 
 async def look():
@@ -147,7 +147,7 @@ asyncio.run(look())
 
 
 def test_worker_help_does_not_import_the_engine():
-    modules = loaded_by("sys.argv = ['worker', '--help']\nfrom tabapp.worker import main\nmain()")
+    modules = loaded_by("sys.argv = ['worker', '--help']\nfrom tabapp.processes.engine import main\nmain()")
     assert not modules & set(NUMERIC_LIBRARIES)
     assert "tabapp.engine" not in modules
 
@@ -177,7 +177,7 @@ def test_deep_model_imports_no_booster(model):
 def test_predicting_with_boosters_imports_no_pandas_and_no_scikit_learn():
     modules = loaded_by(
         """
-import tabapp.bundle.box, tabapp.bundle.predict
+import tabapp.bundle.confined.box, tabapp.bundle.prediction.predict
 from tabapp.models.lean_imports import import_for_prediction
 from tabapp.models import registry
 import_for_prediction([registry.get(name) for name in ("catboost", "lightgbm", "xgboost", "linear", "extra_trees")])
@@ -202,7 +202,7 @@ import pandas, sklearn.neighbors
 def test_ranking_hyperparameters_imports_no_scikit_learn():
     modules = loaded_by(
         """
-from tabapp.engine.loading import PARAMETER_RANKING
+from tabapp.engine.fit.library_loading import PARAMETER_RANKING
 from tabapp.models.lean_imports import import_packages
 import_packages([PARAMETER_RANKING], lean=True)
 from optuna.importance import PedAnovaImportanceEvaluator
@@ -213,12 +213,12 @@ from optuna.importance import PedAnovaImportanceEvaluator
 
 
 def test_engine_imports_no_model_before_a_fit():
-    modules = loaded_by("import tabapp.engine.session, tabapp.engine.conductor, tabapp.engine.finish")
+    modules = loaded_by("import tabapp.engine.session, tabapp.engine.loop.conductor, tabapp.engine.finish.run_end")
     assert not modules & {*BOOSTERS, "torch", "textual", "tabapp.tui", "tabapp.headless", "tabapp.cli"}
 
 
 def test_inspecting_a_bundle_imports_no_model_library():
-    modules = loaded_by("from tabapp.bundle.contents import open_bundle")
+    modules = loaded_by("from tabapp.bundle.files.contents import open_bundle")
     assert not modules & {*BOOSTERS, "torch", "optuna"}
 
 

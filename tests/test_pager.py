@@ -9,9 +9,9 @@ import sys
 import polars as pl
 import pytest
 
-from tabapp.run.config import RunConfig
-from tabapp.run.folder import RunFolder
-from tabapp.run.messages import VERSION
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record.folder import RunFolder
+from tabapp.run.record.messages import VERSION
 from tests.waiting import HANG_SECONDS
 
 N = 3_000
@@ -20,7 +20,7 @@ N = 3_000
 class PagerClient:
     def __init__(self, run):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tabapp.pager", str(run)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-m", "tabapp.processes.pager", str(run)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         self.last = 0
 
@@ -147,7 +147,9 @@ def test_pager_exits_with_its_input_even_during_a_read(run):
 
 
 def test_folder_that_is_not_a_run_is_rejected(tmp_path):
-    done = subprocess.run([sys.executable, "-m", "tabapp.pager", str(tmp_path)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "tabapp.processes.pager", str(tmp_path)], capture_output=True, text=True
+    )
     assert done.returncode == 2
     assert "is not a run folder" in done.stderr
     assert "Traceback" not in done.stderr

@@ -31,18 +31,18 @@ import numpy as np
 import polars as pl
 
 from benchmarks.rivals import METRICS, split
-from tabapp.data.read import ReadOptions, read_table
+from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, typed_frame
-from tabapp.engine.candidates import pilot_folds
-from tabapp.engine.fit import features_folder, run_fit
-from tabapp.engine.jobs import FitJob
-from tabapp.engine.plan import approximate_shape
-from tabapp.engine.run_data import RunData
-from tabapp.engine.seeds import seed_of
+from tabapp.engine.fit.candidates import pilot_folds
+from tabapp.engine.fit.jobs import FitJob
+from tabapp.engine.fit.run_data import RunData
+from tabapp.engine.fit.run_fit import features_folder, run_fit
+from tabapp.engine.fit.seeds import seed_of
+from tabapp.engine.plan.make_plan import approximate_shape
 from tabapp.features.arrays import Table
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
-from tabapp.run.folder import RunFolder, list_runs
+from tabapp.run.record.folder import RunFolder, list_runs
 
 MOST_ROWS = 10_000
 MODELS = (

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from benchmarks.lab.collect import expectations, read_records
 from tabapp import metrics
-from tabapp.engine.candidates import Candidate
-from tabapp.engine.jobs import FitResult
+from tabapp.engine.fit.candidates import Candidate
+from tabapp.engine.fit.jobs import FitResult
 from tabapp.features.arrays import FeatureRecipe
-from tabapp.run.folder import list_runs
+from tabapp.run.record.folder import list_runs
 
 Array = npt.NDArray[Any]
 

@@ -26,13 +26,13 @@ from benchmarks.lab.collect import LAB
 from benchmarks.lab.library import Library, LibraryScorer, open_libraries
 from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
-from tabapp.engine.board import Board, Selected, select_ensemble
-from tabapp.engine.candidates import Candidate, Scorer, pilot_folds
-from tabapp.engine.clock import Clock
-from tabapp.engine.plan import Plan
-from tabapp.engine.scheduler import ModelRecord, Scheduler
-from tabapp.engine.timed import TimedScheduler
-from tabapp.engine.work import Fold, Work
+from tabapp.engine.fit.candidates import Candidate, Scorer, pilot_folds
+from tabapp.engine.loop.board import Board, Selected, select_ensemble
+from tabapp.engine.loop.clock import Clock
+from tabapp.engine.plan.make_plan import Plan
+from tabapp.engine.schedule.scheduler import ModelRecord, Scheduler
+from tabapp.engine.schedule.timed import TimedScheduler
+from tabapp.engine.schedule.work import Fold, Work
 from tabapp.ensemble.greedy import blend
 from tabapp.models import registry
 

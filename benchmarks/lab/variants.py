@@ -2,11 +2,12 @@
 
 python -m benchmarks.lab.variants CHANGES [CHANGES…] [--budgets 60,120,240] [--workers 2] [--lab FOLDER] [--out FILE.json]
 
-CHANGES are changes made together, with commas: `ensemble.greedy.MOST_SHARE=0,engine.gains.SPREAD=1e9` sets two constants of the
-modules `tabapp.ensemble.greedy` and `tabapp.engine.gains`. The fits are those of `benchmarks.lab.collect`. For each budget, a
-ratio is the error on test rows with today's constants over the error with the changes, so that less than 1 means that today's are
-better; the mean over the draws of all tables is geometric, with its standard error. "members" and "nowhere" are the shares of
-worker time in members of the last ensemble and in candidates that are never complete.
+CHANGES are changes made together, with commas: `ensemble.greedy.MOST_SHARE=0,engine.schedule.gains.SPREAD=1e9` sets two
+constants of the modules `tabapp.ensemble.greedy` and `tabapp.engine.schedule.gains`. The fits are those of
+`benchmarks.lab.collect`. For each budget, a ratio is the error on test rows with today's constants over the error with the
+changes, so that less than 1 means that today's are better; the mean over the draws of all tables is geometric, with its
+standard error. "members" and "nowhere" are the shares of worker time in members of the last ensemble and in candidates that are
+never complete.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tabapp.models.contract import Shape, Trial
-from tabapp.nn.params import OTHERS_SHARE
+from tabapp.nn.training.params import OTHERS_SHARE
 
 FEW_ROWS = 1_500
 """Below this number of rows, some networks have other defaults: the papers' benchmarks have few such tables."""

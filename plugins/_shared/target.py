@@ -13,7 +13,7 @@ from tabapp.features.arrays import Table
 from tabapp.features.saved import demand
 from tabapp.models.contract import FitContext, Float32, Task
 from tabapp.models.formula import Head
-from tabapp.nn.stopping import criterion
+from tabapp.nn.training.stopping import criterion
 
 Loss = Literal["squared_error", "poisson"]
 

@@ -8,12 +8,12 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tabapp.nn.arithmetic import MANY_TOKENS, ArithmeticBlock, HardAttention, ProductAttention, mix_tokens
-from tabapp.nn.attention import CLS, PROMPTS, FeedForward, LayerAttention, SelfAttention
-from tabapp.nn.linear import Linear
+from tabapp.nn.layers.arithmetic import MANY_TOKENS, ArithmeticBlock, HardAttention, ProductAttention, mix_tokens
+from tabapp.nn.layers.attention import CLS, PROMPTS, FeedForward, LayerAttention, SelfAttention
+from tabapp.nn.layers.linear import Linear
+from tabapp.nn.layers.tokenizers import CategoricalTokenizer, NumericTokenizer, uniform_rows
 from tabapp.nn.plugin import Sizes
-from tabapp.nn.tokenizers import CategoricalTokenizer, NumericTokenizer, uniform_rows
-from tabapp.nn.trainer import TrainingParams
+from tabapp.nn.training.trainer import TrainingParams
 
 MANY_FEATURES = 300
 """Above this number of features, prompts also replace self-attention, and their number decreases from layer to

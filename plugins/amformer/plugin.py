@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
-from tabapp.nn.arithmetic import MANY_TOKENS
 from tabapp.nn.costs import network_bytes, training_cost
-from tabapp.nn.method import TrainingMethod
-from tabapp.nn.objective import Objective
+from tabapp.nn.layers.arithmetic import MANY_TOKENS
 from tabapp.nn.plugin import DeepPlugin, Sizes
-from tabapp.nn.trainer import TrainingParams, batch_size_for, inputs
+from tabapp.nn.training.method import TrainingMethod
+from tabapp.nn.training.objective import Objective
+from tabapp.nn.training.trainer import TrainingParams, batch_size_for, inputs
 
 from .._shared.search import zero_or
 from .network import AMFormerNetwork, AMFormerParams, bytes_per_row, layer_sizes, prompts_for

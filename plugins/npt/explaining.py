@@ -61,7 +61,7 @@ def maps_between_attributes(
     """Attention between attributes by layer and head, averaged over the rows.
 
     Args:
-        places: the feature of each attribute; `tabapp.nn.attention.TARGET` for the target of the run.
+        places: the feature of each attribute; `tabapp.nn.layers.attention.TARGET` for the target of the run.
     """
     sums: list[Tensor] = []
     with torch.inference_mode():

@@ -22,10 +22,10 @@ from tabapp.models.contract import (
     Task,
     Uncertainty,
 )
-from tabapp.nn.attention import TARGET
+from tabapp.nn.layers.attention import TARGET
 from tabapp.nn.loading import MOST, WEIGHTS, check_integers, check_tensors, load_network, read_tensors
-from tabapp.nn.memory import is_out_of_memory
-from tabapp.nn.objective import Objective
+from tabapp.nn.training.memory import is_out_of_memory
+from tabapp.nn.training.objective import Objective
 
 from .explaining import FromEmbedded, gradients_of_attributes, maps_between_attributes
 from .network import Attributes, Entries, Memory, NPTNetwork, Predicted

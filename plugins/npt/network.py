@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tabapp.nn.attention import MANY_TOKENS, ShortSoftmax
-from tabapp.nn.dropout import Dropout, dropout
-from tabapp.nn.linear import Linear, linear
-from tabapp.nn.tokenizers import uniform_rows
+from tabapp.nn.layers.attention import MANY_TOKENS, ShortSoftmax
+from tabapp.nn.layers.dropout import Dropout, dropout
+from tabapp.nn.layers.linear import Linear, linear
+from tabapp.nn.layers.tokenizers import uniform_rows
 
 N_TYPES = 2
 Attention = Literal["both", "rows", "attributes"]

@@ -19,10 +19,10 @@ from tabapp import metrics
 from tabapp.features.arrays import UNSEEN, FeatureRecipe, Table
 from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Plugin, Shape, Task, Trial
 from tabapp.nn.costs import BASE_BYTES, CELL_BYTES
-from tabapp.nn.memory import is_out_of_memory
-from tabapp.nn.objective import Objective, target_of
-from tabapp.nn.stopping import criterion
-from tabapp.nn.trainer import seed_everything
+from tabapp.nn.training.memory import is_out_of_memory
+from tabapp.nn.training.objective import Objective, target_of
+from tabapp.nn.training.stopping import criterion
+from tabapp.nn.training.trainer import seed_everything
 
 from .model import NPTModel, OtherScale, SavedNPT
 from .network import Attributes, Entries, NPTNetwork, Predicted

@@ -13,11 +13,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tabapp.models.contract import FitContext, Params
-from tabapp.nn.checkpoint import Progress, load_checkpoint, save_checkpoint
-from tabapp.nn.memory import is_out_of_memory
-from tabapp.nn.optimizers import Lamb, Lookahead, clamp_gradients, cosine_down, flat_then_anneal
-from tabapp.nn.precision import autocast, has_fast_bfloat16
-from tabapp.nn.trainer import CHECKPOINT_SECONDS
+from tabapp.nn.layers.precision import autocast, has_fast_bfloat16
+from tabapp.nn.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from tabapp.nn.training.memory import is_out_of_memory
+from tabapp.nn.training.optimizers import Lamb, Lookahead, clamp_gradients, cosine_down, flat_then_anneal
+from tabapp.nn.training.trainer import CHECKPOINT_SECONDS
 
 from .network import Attention, Attributes, Entries, NPTNetwork, Predicted
 

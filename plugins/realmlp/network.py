@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from tabapp.features.arrays import FIRST_LEVEL
 from tabapp.models.contract import Task
-from tabapp.nn.dropout import dropout
-from tabapp.nn.gather import NO_CODE, EmbeddingGather, OneHotGather, is_preferred
-from tabapp.nn.linear import linear
-from tabapp.nn.numeric import OPEN, PBLDEmbedding, PeriodicEmbedding
+from tabapp.nn.layers.dropout import dropout
+from tabapp.nn.layers.gather import NO_CODE, EmbeddingGather, OneHotGather, is_preferred
+from tabapp.nn.layers.linear import linear
+from tabapp.nn.layers.numeric import OPEN, PBLDEmbedding, PeriodicEmbedding
 from tabapp.nn.plugin import Sizes
-from tabapp.nn.trainer import TrainingParams
+from tabapp.nn.training.trainer import TrainingParams
 
 MOST_ONE_HOT = {"TD": 8, "TD-S": 256}
 D_CATEGORY = 8

@@ -16,11 +16,11 @@ from tabapp import metrics
 from tabapp.features.arrays import FeatureRecipe, Table
 from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
 from tabapp.nn.costs import network_bytes, training_cost
-from tabapp.nn.cuda_graphs import can_record
-from tabapp.nn.method import TrainingMethod
-from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import DeepPlugin, Sizes
-from tabapp.nn.trainer import TrainingParams, inputs
+from tabapp.nn.training.cuda_graphs import can_record
+from tabapp.nn.training.method import TrainingMethod
+from tabapp.nn.training.objective import Objective
+from tabapp.nn.training.trainer import TrainingParams, inputs
 
 from .._shared.search import FEW_ROWS
 from .network import D_NUMERIC, INIT_BYTES, INIT_ROWS, N_FREQUENCIES, RealMLPNetwork, RealMLPParams

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tabapp.errors import BudgetError, BundleError, DataError, TabappError, UsageError
-from tabapp.run.keywords import in_python
+from tabapp.run.options.keywords import in_python
 
 _BY_CODE: dict[int, type[TabappError]] = {
     error.exit_code: error for error in (UsageError, DataError, BudgetError, BundleError)

@@ -19,12 +19,12 @@ from tabapp.api.progress import Progress, check_progress, view_for
 from tabapp.api.runs import Run, find
 from tabapp.errors import DataError, TabappError, UsageError, did_you_mean
 from tabapp.headless.follow import View, watch
-from tabapp.run.client import describe_death
-from tabapp.run.config import Executor, RunConfig
-from tabapp.run.folder import RunFolder, create_run, default_runs_dir
-from tabapp.run.keywords import config_from_keywords, in_python, normalized_columns
-from tabapp.run.resuming import resumed_config, save_resumed
-from tabapp.run.targets import resolve_targets
+from tabapp.run.options.config import Executor, RunConfig
+from tabapp.run.options.keywords import config_from_keywords, in_python, normalized_columns
+from tabapp.run.options.targets import resolve_targets
+from tabapp.run.protocol.client import describe_death
+from tabapp.run.record.folder import RunFolder, create_run, default_runs_dir
+from tabapp.run.record.resuming import resumed_config, save_resumed
 
 if TYPE_CHECKING:
     import polars as pl

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tabapp.api.frames import frame_like, is_path, series_like, to_polars
 from tabapp.errors import BundleError, DataError, UsageError, did_you_mean
-from tabapp.run.config import parse_bytes
-from tabapp.run.keywords import in_python
+from tabapp.run.options.config import parse_bytes
+from tabapp.run.options.keywords import in_python
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from tabapp.bundle.format import MetricValue
-    from tabapp.bundle.load import LoadedBundle
-    from tabapp.bundle.predict import Prediction
+    from tabapp.bundle.files.records import MetricValue
+    from tabapp.bundle.prediction.load import LoadedBundle
+    from tabapp.bundle.prediction.predict import Prediction
     from tabapp.data.schema import Schema, Task
 
 MissingColumns = Literal["error", "fill"]
@@ -40,8 +40,8 @@ def load(
         BundleError: there is no such file, or it cannot be trusted or understood.
         UsageError: the key cannot be used, or the device does not exist.
     """
-    from tabapp.bundle.box import load_boxed
-    from tabapp.bundle.targets import target_files
+    from tabapp.bundle.confined.box import load_boxed
+    from tabapp.bundle.files.targets import target_files
 
     path = Path(bundle)
     if not path.is_file():
@@ -235,7 +235,7 @@ class Predictor:
     def _text(self, data: Any, max_memory: str | int | None) -> pl.DataFrame:
         """A table as text, with dates and numbers in the formats that the bundle reads."""
         if is_path(data):
-            from tabapp.data.read import ReadOptions, read_table
+            from tabapp.data.reading.read import ReadOptions, read_table
 
             limit = parse_bytes(str(max_memory)) if max_memory is not None else None
             options = ReadOptions(max_memory=limit)

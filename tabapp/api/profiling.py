@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from tabapp.api.frames import is_path, to_polars
 from tabapp.errors import DataError, UsageError, did_you_mean
-from tabapp.run.config import RunConfig
-from tabapp.run.keywords import config_from_keywords, in_python, normalized_columns
+from tabapp.run.options.config import RunConfig
+from tabapp.run.options.keywords import config_from_keywords, in_python, normalized_columns
 
 if TYPE_CHECKING:
     from tabapp.data.profile import Profile
-    from tabapp.data.read import Reading
+    from tabapp.data.reading.read import Reading
 
 _OPTIONS = (
     "target", "task", "positive", "group", "time", "weight", "ignore", "kind", "null", "decimal", "delimiter", "encoding",
@@ -67,7 +67,7 @@ def profile(data: Any, **options: Any) -> Profile:
 
 def _read(data: Any, what: str, config: RunConfig) -> Reading:
     """A file or a table as text, with the types that decide the kinds of columns."""
-    from tabapp.data.read import Reading, ReadOptions, read_table
+    from tabapp.data.reading.read import Reading, ReadOptions, read_table
     from tabapp.data.stored import as_text, stored_types
 
     if is_path(data):

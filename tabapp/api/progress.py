@@ -12,9 +12,9 @@ from tabapp.errors import UsageError
 from tabapp.headless.follow import PlainView, View
 from tabapp.headless.live import REFRESH_PER_SECOND, LiveView, render
 from tabapp.headless.narration import say
-from tabapp.run import events as ev
-from tabapp.run.score_text import validation_of
-from tabapp.run.state import RunState, format_score
+from tabapp.run.record import events as ev
+from tabapp.run.record.score_text import validation_of
+from tabapp.run.record.state import RunState, format_score
 from tabapp.streams import is_unicode
 
 Progress = bool | Literal["auto"]

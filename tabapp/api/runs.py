@@ -12,13 +12,13 @@ import msgspec
 
 from tabapp import files
 from tabapp.errors import UsageError
-from tabapp.run.belonging import is_current
-from tabapp.run.exporting import ROWS_PER_LIMIT, AnyExportMessage, Compared, ExportOptions, run_export
-from tabapp.run.folder import RunFolder, default_runs_dir, find_run, list_runs
-from tabapp.run.outputs import reject_replacing
-from tabapp.run.places import reject_inputs
-from tabapp.run.score_text import score_with_folds
-from tabapp.run.state import RunState
+from tabapp.run.options.places import reject_inputs
+from tabapp.run.protocol.exporting import ROWS_PER_LIMIT, AnyExportMessage, Compared, ExportOptions, run_export
+from tabapp.run.record.belonging import is_current
+from tabapp.run.record.folder import RunFolder, default_runs_dir, find_run, list_runs
+from tabapp.run.record.outputs import reject_replacing
+from tabapp.run.record.score_text import score_with_folds
+from tabapp.run.record.state import RunState
 from tabapp.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class Run:
                 run_export(self._folder, bundle, options, _warn_of_threshold)
             try:
                 if sign is not None:
-                    from tabapp.bundle.signing import write_signed
+                    from tabapp.bundle.files.signing import write_signed
 
                     write_signed(bundle, out, Path(sign))
                 else:

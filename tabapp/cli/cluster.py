@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from tabapp.cli.options import Choice
-from tabapp.run.config import Executor, RunConfig
-from tabapp.run.settings import load_settings
+from tabapp.run.options.config import Executor, RunConfig
+from tabapp.run.options.settings import load_settings
 
 
 def cluster_options(function: Any) -> Any:

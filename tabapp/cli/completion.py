@@ -16,7 +16,7 @@ import click
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
 from tabapp.printable import is_printable
-from tabapp.run.lists import join_list, split_list
+from tabapp.run.options.lists import join_list, split_list
 
 PROGRAM = "tabapp"
 HEADER_BYTES = 1 << 16
@@ -91,7 +91,7 @@ def several(complete: Completer) -> Completer:
 @_quietly
 def run_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
     """`last`, and the runs, newest first, by their ids or the ends of them; folders where none fits."""
-    from tabapp.run.folder import default_runs_dir, list_runs
+    from tabapp.run.record.folder import default_runs_dir, list_runs
 
     runs = list_runs(Path(ctx.params.get("runs_dir") or default_runs_dir()))
     ids = [run.run for run in runs if run.run.startswith(incomplete)]

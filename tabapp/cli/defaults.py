@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tabapp.errors import UsageError, did_you_mean
-from tabapp.run.settings import Settings, line_of, settings_file
+from tabapp.run.options.settings import Settings, line_of, settings_file
 
 
 def check_run_options(settings: Settings, options: dict[str, Any]) -> None:

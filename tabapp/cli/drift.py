@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tabapp.headless.narration import say
-from tabapp.run.monitoring import ColumnShift, FileShift, size_of
+from tabapp.run.protocol.monitoring import ColumnShift, FileShift, size_of
 
 if TYPE_CHECKING:
-    from tabapp.bundle.drift import ColumnDrift
+    from tabapp.bundle.prediction.drift import ColumnDrift
 
 SHOWN_COLUMNS = 10
 
@@ -16,7 +16,7 @@ SHOWN_COLUMNS = 10
 def print_shift(file: FileShift) -> None:
     """Print the columns of a file with the largest shifts, its score, and notes."""
     from tabapp.headless.tables import print_table
-    from tabapp.run.state import format_score
+    from tabapp.run.record.state import format_score
 
     score = "" if file.score is None else f" · {file.score.metric} {format_score(file.score.score)}"
     print_table(

@@ -11,9 +11,9 @@ import click
 
 from tabapp.cli.completion import columns, metrics, models, several, tables
 from tabapp.errors import DataError, UsageError, did_you_mean
-from tabapp.run.bounds import FOLDS, PORT, SEED, TRIALS, WORKERS, Bounds
-from tabapp.run.config import check_directions, check_hidden, parse_budget, parse_bytes
-from tabapp.run.lists import split_list
+from tabapp.run.options.bounds import FOLDS, PORT, SEED, TRIALS, WORKERS, Bounds
+from tabapp.run.options.config import check_directions, check_hidden, parse_budget, parse_bytes
+from tabapp.run.options.lists import split_list
 
 
 def split_names(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tabapp.errors import UsageError
 from tabapp.headless.narration import echo_data
-from tabapp.run.places import reject_inputs
+from tabapp.run.options.places import reject_inputs
 from tabapp.temporary import TemporaryFolder
 
 _CHUNK = 2**20
@@ -17,7 +17,7 @@ _CHUNK = 2**20
 if TYPE_CHECKING:
     import polars as pl
 
-    from tabapp.bundle.format import MetricValue
+    from tabapp.bundle.files.records import MetricValue
 
 OUTPUT_FORMATS = (".csv", ".parquet", ".arrow", ".jsonl")
 
@@ -112,7 +112,7 @@ class TableWriter:
             if self._format == ".jsonl":
                 frame.write_ndjson(file)
             elif self._safe_csv:
-                from tabapp.data.spreadsheet import without_formulas
+                from tabapp.data.reading.spreadsheet import without_formulas
 
                 without_formulas(frame).write_csv(file, include_header=self._is_empty, quote_style="non_numeric")
             else:
@@ -140,7 +140,7 @@ class TableWriter:
 
     def _joined(self) -> Path:
         """All parts as one file."""
-        from tabapp.data.table_files import scan_parts
+        from tabapp.data.reading.table_files import scan_parts
 
         made = Path(self._folder.name) / "table"
         parts = scan_parts(self._parts)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabapp.cli.options import MAX_MEMORY_HELP, check_file, read_bytes
-from tabapp.run import prediction as messages
+from tabapp.run.protocol import prediction as messages
 
 if TYPE_CHECKING:
-    from tabapp.bundle.early import EarlyProcess
-    from tabapp.bundle.load import LoadedBundle
-    from tabapp.data.read import Reading, ReadOptions
+    from tabapp.bundle.confined.early_start import EarlyProcess
+    from tabapp.bundle.prediction.load import LoadedBundle
+    from tabapp.data.reading.read import Reading, ReadOptions
     from tabapp.data.schema import Schema
 
 
@@ -32,7 +32,7 @@ class Reader:
 
     @property
     def options(self) -> ReadOptions:
-        from tabapp.data.read import ReadOptions
+        from tabapp.data.reading.read import ReadOptions
 
         return ReadOptions(
             delimiter=self.delimiter, encoding=self.encoding, decimal=self.decimal, max_memory=self.max_memory
@@ -46,7 +46,7 @@ class Reader:
         """
         if data == "-":
             return False
-        from tabapp.data.stream import is_large
+        from tabapp.data.reading.stream import is_large
 
         check_file(data)
         return is_large(Path(data), self.options)
@@ -70,7 +70,7 @@ class Reader:
 
     def read(self, data: str, schema: Schema) -> Reading:
         """Read a whole file, or stdin for `-`, for a bundle with this schema."""
-        from tabapp.data.read import read_table
+        from tabapp.data.reading.read import read_table
 
         if data != "-":
             check_file(data)
@@ -121,7 +121,7 @@ def load_and_read(
     early: EarlyProcess | None = None,
 ) -> tuple[LoadedBundle, Reading]:
     """Verify a bundle, and read a whole table while another process, perhaps started early, loads the models of the bundle."""
-    from tabapp.bundle.box import Box
+    from tabapp.bundle.confined.box import Box
 
     emit(messages.StageStarted(stage="verifying the bundle"))
     with Box(bundle, trust=trust, device=device, early=early) as box:

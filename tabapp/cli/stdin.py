@@ -7,8 +7,8 @@ import shutil
 import sys
 
 from tabapp import files
-from tabapp.run.config import RunConfig
-from tabapp.run.folder import RunFolder
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record.folder import RunFolder
 
 STDIN_FILE = "stdin.csv"
 TERMINAL = "/dev/tty"

@@ -15,10 +15,10 @@ from tabapp.data.checks.registry import Comparison, Evidence, run_checks, run_co
 from tabapp.data.columns import column_of
 from tabapp.data.counts import Values, count_values
 from tabapp.data.duplicates import repeated_columns
-from tabapp.data.kinds import judge, needs_search
+from tabapp.data.kinds.kinds import judge, needs_search
 from tabapp.data.leaks import rows_to_sample
-from tabapp.data.read import ReadOptions
-from tabapp.data.sample import Sample, read_sample
+from tabapp.data.reading.read import ReadOptions
+from tabapp.data.reading.sample import Sample, read_sample
 from tabapp.data.schema import KINDS, Column, DataWarning, Role, Schema
 from tabapp.data.small import SMALL
 from tabapp.data.stored import StoredType

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tabapp.data.names import AFTERWARDS, is_twin, stem, words_of
+from tabapp.data.kinds.names import AFTERWARDS, is_twin, stem, words_of
 from tabapp.data.schema import Column
 from tabapp.data.small import FEW
 

@@ -8,7 +8,7 @@ import msgspec
 import polars as pl
 
 from tabapp.data.infer import compare_with_test, infer_schema
-from tabapp.data.read import Reading
+from tabapp.data.reading.read import Reading
 from tabapp.data.schema import Column, DataWarning, Kind, Role, Schema, Task
 
 _LEVELS, _CLASSES = 10, 100

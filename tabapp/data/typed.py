@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tabapp.data.booleans import FALSE_SPELLINGS, TRUE_SPELLINGS, false_and_true
 from tabapp.data.columns import column_of
+from tabapp.data.kinds.booleans import FALSE_SPELLINGS, TRUE_SPELLINGS, false_and_true
 from tabapp.data.schema import Column, Schema
 from tabapp.data.target import format_of
 from tabapp.data.values import CLOCK, is_missing, parse_dates, parse_numbers, strip

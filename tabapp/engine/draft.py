@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import msgspec
 import polars as pl
 
-from tabapp.data.read import Reading
+from tabapp.data.reading.read import Reading
 from tabapp.data.schema import Schema
-from tabapp.engine.machines import Machines
-from tabapp.engine.plan import Plan, make_plan, plan_event
-from tabapp.engine.prepare import check_columns_of_more, infer, n_rows
-from tabapp.engine.schema_events import schema_event
-from tabapp.engine.target_plans import TargetPlan, plan_of_targets, plan_targets, schema_of_targets, targets_of
-from tabapp.run import events as ev
-from tabapp.run.config import RunConfig
+from tabapp.engine.machine.capacity import Machines
+from tabapp.engine.plan.make_plan import Plan, make_plan, plan_event
+from tabapp.engine.plan.prepare import check_columns_of_more, infer, n_rows
+from tabapp.engine.plan.schema_events import schema_event
+from tabapp.engine.targets.target_plans import TargetPlan, plan_of_targets, plan_targets, schema_of_targets, targets_of
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record import events as ev
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,15 @@ import msgspec
 import polars as pl
 
 from tabapp import __version__, files
-from tabapp.data.read import Reading
+from tabapp.data.reading.read import Reading
 from tabapp.data.schema import Schema
-from tabapp.engine.contention import Contention
-from tabapp.engine.devices import CPU, available_cores
 from tabapp.engine.draft import Draft, make_draft, without_lost_metric
-from tabapp.engine.gpus import further_gpus
-from tabapp.engine.machines import Machines, memory_limit_of
-from tabapp.engine.plan import (
+from tabapp.engine.fit.servers import start_all, stop_all
+from tabapp.engine.machine.capacity import Machines, memory_limit_of
+from tabapp.engine.machine.contention import Contention
+from tabapp.engine.machine.devices import CPU, available_cores
+from tabapp.engine.machine.gpus import further_gpus
+from tabapp.engine.plan.make_plan import (
     Plan,
     device_of,
     plan_event,
@@ -27,22 +28,21 @@ from tabapp.engine.plan import (
     usable_device,
     write_plan,
 )
-from tabapp.engine.prepare import read_data, read_more, reading_event
-from tabapp.engine.server import start_all, stop_all
+from tabapp.engine.plan.prepare import read_data, read_more, reading_event
 from tabapp.errors import ExitCode, TabappError
-from tabapp.run import commands as cmd
-from tabapp.run import events as ev
-from tabapp.run.client import describe_full_disk
-from tabapp.run.config import RunConfig
-from tabapp.run.confining import reject_outside
 from tabapp.run.disk import is_disk_full, print_traceback
-from tabapp.run.environment import environment
-from tabapp.run.folder import CommandReader, EventLog, EventReader, LineReader, RunFolder, reject_links
-from tabapp.run.state import seconds_used
+from tabapp.run.options.config import RunConfig
+from tabapp.run.protocol.client import describe_full_disk
+from tabapp.run.record import commands as cmd
+from tabapp.run.record import events as ev
+from tabapp.run.record.confining import reject_outside
+from tabapp.run.record.folder import CommandReader, EventLog, EventReader, LineReader, RunFolder, reject_links
+from tabapp.run.record.state import seconds_used
+from tabapp.run.texts.environment import environment
 
 if TYPE_CHECKING:
-    from tabapp.engine.executors import Executor
-    from tabapp.engine.ray_cluster import Cluster
+    from tabapp.engine.fit.executors import Executor
+    from tabapp.engine.remote.ray_cluster import Cluster
 
 WAIT_SECONDS = 0.05
 
@@ -147,7 +147,7 @@ class Session:
         """
         if config.executor != "ray":
             return
-        from tabapp.engine.ray_cluster import Cluster
+        from tabapp.engine.remote.ray_cluster import Cluster
 
         self._cluster = Cluster(config.address, available_cores())
         self._machines = self._cluster.machines()
@@ -155,10 +155,10 @@ class Session:
 
     def _executor(self, plan: Plan) -> Executor:
         if self._cluster is None:
-            from tabapp.engine.executors import LocalExecutor
+            from tabapp.engine.fit.executors import LocalExecutor
 
             return LocalExecutor(plan.memory_limit, plan.device, further_gpus=plan.further_gpus)
-        from tabapp.engine.ray_executor import RayExecutor
+        from tabapp.engine.remote.ray_executor import RayExecutor
 
         return RayExecutor(self._cluster)
 
@@ -170,10 +170,10 @@ class Session:
             return self._conduct_targets(self._folder.config())
         plan, schema, waited = prepared
         # Imported here: a screen that shows the columns need not wait for Optuna, nor the first fit for scikit-learn.
-        from tabapp.engine.clock import Clock
-        from tabapp.engine.conductor import Conductor
-        from tabapp.engine.run_data import RunData
-        from tabapp.engine.studies import known_trials, open_study
+        from tabapp.engine.fit.run_data import RunData
+        from tabapp.engine.loop.clock import Clock
+        from tabapp.engine.loop.conductor import Conductor
+        from tabapp.engine.loop.studies import known_trials, open_study
 
         shape = shape_of(plan, schema)
         # Starting and reading count towards the budget of a run that starts at once; time before a start by the user does not.
@@ -203,15 +203,15 @@ class Session:
         if conductor.ended_by == "abort":
             raise Aborted
         interrupted = conductor.ended_by == "interrupt"
-        from tabapp.engine.finish import Finish
+        from tabapp.engine.finish.run_end import Finish
 
         finish = Finish(self._folder, config, conductor.board.plan, data, conductor, clock, self.emit)
         return finish.run(interrupted=interrupted, elapsed=self._elapsed)
 
     def _conduct_targets(self, config: RunConfig) -> ev.RunFinished:
         """Run several targets, whose folders exist."""
-        from tabapp.engine.clock import Clock
-        from tabapp.engine.target_runs import TargetConductor, load_runs
+        from tabapp.engine.loop.clock import Clock
+        from tabapp.engine.targets.target_runs import TargetConductor, load_runs
 
         last = next((e for e in reversed(self._history) if isinstance(e, ev.RunFinished | ev.RunStarted)), None)
         conductor = TargetConductor(
@@ -240,7 +240,7 @@ class Session:
         plan_path = self._folder.plan
         if plan_path.exists() or any(self._folder.fits.glob("*-f*")):
             # Imported here: a new run shows its columns before it loads the libraries of features and models.
-            from tabapp.engine.recovery import recover
+            from tabapp.engine.loop.recovery import recover
 
             plan, schema = recover(self._folder, config, self._warn)
             plan = msgspec.structs.replace(plan, budget=config.budget_seconds, trials=config.trials)
@@ -257,13 +257,13 @@ class Session:
             draft = self._wait_for_start(draft, reading, more)
             self._started = time.monotonic()
         if draft.targets:
-            from tabapp.engine.target_runs import create_runs
+            from tabapp.engine.targets.target_runs import create_runs
 
             create_runs(self._folder, draft.targets)
             stop_all()
             return None
         config, schema, plan = draft.config, draft.schema, draft.plan
-        from tabapp.engine.rows import write_rows
+        from tabapp.engine.plan.write_rows import write_rows
 
         plan = write_rows(self._folder, config, reading, schema, plan, more)
         if plan != draft.plan:

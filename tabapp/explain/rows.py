@@ -26,7 +26,7 @@ SPREAD_TOLERANCE = 0.02
 
 
 class NeighborLike(Protocol):
-    """A training row: number in the training file, share in the prediction, target; see `tabapp.bundle.neighbors`."""
+    """A training row: number in the training file, share in the prediction, target; see `tabapp.bundle.prediction.neighbors`."""
 
     @property
     def row(self) -> int: ...
@@ -92,7 +92,7 @@ class Explanations:
 
 
 class DecompositionLike(Protocol):
-    """An output as base plus contributions by column; see `tabapp.bundle.predict.Decomposition`."""
+    """An output as base plus contributions by column; see `tabapp.bundle.prediction.predict.Decomposition`."""
 
     @property
     def base(self) -> float: ...

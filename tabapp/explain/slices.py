@@ -34,7 +34,7 @@ LEAST_VARIANCE = 0.1
 
 @dataclass(frozen=True)
 class WeakSlice:
-    """Rows that share a value of a column; see `tabapp.run.events.ErrorSlice` for the fields."""
+    """Rows that share a value of a column; see `tabapp.run.record.events.ErrorSlice` for the fields."""
 
     column: str
     level: str

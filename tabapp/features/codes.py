@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tabapp.data.scales import code_order
+from tabapp.data.kinds.scales import code_order
 from tabapp.data.schema import Task
 from tabapp.features.arrays import FIRST_LEVEL
 from tabapp.features.columns import CategoricalStep, Int32

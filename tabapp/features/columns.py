@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tabapp.data.booleans import false_and_true
+from tabapp.data.kinds.booleans import false_and_true
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN
 
 Float64 = npt.NDArray[np.float64]

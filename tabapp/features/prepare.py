@@ -14,7 +14,7 @@ import polars as pl
 from safetensors.numpy import save as save_arrays
 
 from tabapp.data.columns import column_of
-from tabapp.data.dialect import unique_names
+from tabapp.data.reading.dialect import unique_names
 from tabapp.data.schema import Column, Schema
 from tabapp.errors import BundleError
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table

@@ -17,11 +17,11 @@ import msgspec
 from tabapp.errors import ExitCode
 from tabapp.headless.narration import echo, echo_json, say
 from tabapp.headless.summary import print_result
-from tabapp.run import events as ev
-from tabapp.run.client import BUSY, describe_death, start_engine
-from tabapp.run.commands import Interrupt
-from tabapp.run.folder import EventReader, RunFolder
-from tabapp.run.state import FeedLine, RunState, reduce
+from tabapp.run.protocol.client import BUSY, describe_death, start_engine
+from tabapp.run.record import events as ev
+from tabapp.run.record.commands import Interrupt
+from tabapp.run.record.folder import EventReader, RunFolder
+from tabapp.run.record.state import FeedLine, RunState, reduce
 
 POLL_SECONDS = 0.05
 ABORT_SECONDS = 5.0

@@ -20,10 +20,10 @@ from tabapp.headless.summary import (
     print_result,
 )
 from tabapp.printable import one_line
-from tabapp.run import events as ev
-from tabapp.run.progress import progress_of
-from tabapp.run.provisional import provisional_scores
-from tabapp.run.state import RunState
+from tabapp.run.record import events as ev
+from tabapp.run.record.state import RunState
+from tabapp.run.texts.progress import progress_of
+from tabapp.run.texts.provisional import provisional_scores
 
 REFRESH_PER_SECOND = 4
 FEED_LINES = 4

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from tabapp import charts
 from tabapp.headless.narration import echo, say
 from tabapp.headless.tables import print_table
-from tabapp.run.events import ImportanceRow, LeaderboardRow
-from tabapp.run.folder import RunFolder
-from tabapp.run.importance_notes import UNSTABLE, largest, notes
-from tabapp.run.mean_score import mean_score, partial_note
-from tabapp.run.provisional import score_or_provisional
-from tabapp.run.score_text import folds_text, validation_of
-from tabapp.run.state import RunState, format_score, subject_of, title_of
+from tabapp.run.record.events import ImportanceRow, LeaderboardRow
+from tabapp.run.record.folder import RunFolder
+from tabapp.run.record.importance_notes import UNSTABLE, largest, notes
+from tabapp.run.record.score_text import folds_text, validation_of
+from tabapp.run.record.state import RunState, format_score, subject_of, title_of
+from tabapp.run.texts.mean_score import mean_score, partial_note
+from tabapp.run.texts.provisional import score_or_provisional
 
 MAX_IMPORTANCES = 20
 BAR_WIDTH = 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tabapp.models.contract import Cost, Shape
-from tabapp.nn.memory import GRADIENT_FACTOR, MOST_ROWS, PREDICTION_BYTES, STEP_BYTES
-from tabapp.nn.params import batch_size_for
+from tabapp.nn.training.memory import GRADIENT_FACTOR, MOST_ROWS, PREDICTION_BYTES, STEP_BYTES
+from tabapp.nn.training.params import batch_size_for
 
 BASE_BYTES = 115_000_000
 """Memory that torch takes for its first training step, whatever the network."""

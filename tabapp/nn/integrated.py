@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from tabapp.nn.gather import lookups_by_column
+from tabapp.nn.layers.gather import lookups_by_column
 
 N_STEPS, MOST_STEPS = 64, 2048
 """Points of a path at first, and on average at most, where the values are not complete with fewer."""

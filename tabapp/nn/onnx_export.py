@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from tabapp.features.arrays import FIRST_LEVEL
-from tabapp.nn.gather import lookups_by_column
-from tabapp.nn.objective import Objective
+from tabapp.nn.layers.gather import lookups_by_column
+from tabapp.nn.training.objective import Objective
 
 EXAMPLE_ROWS = 13
 """Rows with which the network is traced. A network that takes their number for a constant cannot predict other numbers of rows."""

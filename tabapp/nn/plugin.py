@@ -27,16 +27,16 @@ from tabapp.models.contract import (
     Shape,
     Task,
 )
-from tabapp.nn.attention import LayerAttention
+from tabapp.nn.layers.attention import LayerAttention
+from tabapp.nn.layers.precision import tensor_float32
 from tabapp.nn.loading import MOST, WEIGHTS, check_integers, load_network
-from tabapp.nn.members import FREE, Member
-from tabapp.nn.method import TrainingMethod
-from tabapp.nn.objective import Objective
-from tabapp.nn.params import OTHERS_SHARE, SharingParams, TrainingParams
-from tabapp.nn.precision import tensor_float32
-from tabapp.nn.shared_trunk import SharedTrunk, other_parts
-from tabapp.nn.stacked import train_members
-from tabapp.nn.trainer import Training, inputs, predict_output, seed_everything, train_epochs, train_network
+from tabapp.nn.training.members import FREE, Member
+from tabapp.nn.training.method import TrainingMethod
+from tabapp.nn.training.objective import Objective
+from tabapp.nn.training.params import OTHERS_SHARE, SharingParams, TrainingParams
+from tabapp.nn.training.shared_trunk import SharedTrunk, other_parts
+from tabapp.nn.training.stacked import train_members
+from tabapp.nn.training.trainer import Training, inputs, predict_output, seed_everything, train_epochs, train_network
 
 
 class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -26,14 +26,14 @@ from torch import Tensor, nn
 
 from tabapp.features.arrays import MISSING, FeatureRecipe, Table
 from tabapp.models.contract import Cost, FitContext, Params, Shape, Task
+from tabapp.nn.layers.precision import autocast, has_fast_bfloat16
+from tabapp.nn.layers.tokenizers import uniform_rows
 from tabapp.nn.loading import WEIGHTS
-from tabapp.nn.memory import is_out_of_memory
-from tabapp.nn.objective import Objective
-from tabapp.nn.params import TrainingParams
 from tabapp.nn.plugin import DeepPlugin, Sizes
-from tabapp.nn.precision import autocast, has_fast_bfloat16
-from tabapp.nn.tokenizers import uniform_rows
-from tabapp.nn.trainer import inputs, seed_everything
+from tabapp.nn.training.memory import is_out_of_memory
+from tabapp.nn.training.objective import Objective
+from tabapp.nn.training.params import TrainingParams
+from tabapp.nn.training.trainer import inputs, seed_everything
 
 FACTS = "pretraining.json"
 BATCH_ROWS, LEAST_BATCH_ROWS = 256, 4

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.features.saved import demand
 from tabapp.models.contract import FitContext, RowNeighbors, Shape, Task
-from tabapp.nn.cuda_graphs import is_recording
-from tabapp.nn.memory import is_out_of_memory
-from tabapp.nn.method import TrainingMethod
-from tabapp.nn.objective import Objective
-from tabapp.nn.params import TrainingParams
 from tabapp.nn.plugin import DeepModel, DeepPlugin
-from tabapp.nn.trainer import inputs
+from tabapp.nn.training.cuda_graphs import is_recording
+from tabapp.nn.training.memory import is_out_of_memory
+from tabapp.nn.training.method import TrainingMethod
+from tabapp.nn.training.objective import Objective
+from tabapp.nn.training.params import TrainingParams
+from tabapp.nn.training.trainer import inputs
 
 MOST_ROWS = {"cpu": 100_000, "cuda": 1_000_000}
 """Training rows at most, since every step compares each row of the batch with all of them: an epoch of 100,000 takes one

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tabapp.report.parts import Part, Table, Text
-from tabapp.run.dependence_tables import dependence_tables, interactions_map
-from tabapp.run.diagnosis_table import DiagnosisTable
-from tabapp.run.state import RunState
+from tabapp.run.record.state import RunState
+from tabapp.run.texts.dependence_tables import dependence_tables, interactions_map
+from tabapp.run.texts.diagnosis_table import DiagnosisTable
 
 
 def dependence_parts(state: RunState) -> list[Part]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import isfinite
 
 from tabapp.report.parts import Lines, Part, Series, Table, Text
-from tabapp.run import events as ev
-from tabapp.run.diagnoses import requested_tables
-from tabapp.run.state import RunState
+from tabapp.run.record import events as ev
+from tabapp.run.record.state import RunState
+from tabapp.run.texts.diagnoses import requested_tables
 
 
 def diagnosis_parts(state: RunState) -> list[Part]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tabapp.report.parts import Facts, Lines, Part, Report, Section, Series, Table, Text
-from tabapp.run.monitoring import LARGE, MODERATE, FileShift, Monitored, size_of
-from tabapp.run.state import format_score
+from tabapp.run.protocol.monitoring import LARGE, MODERATE, FileShift, Monitored, size_of
+from tabapp.run.record.state import format_score
 
 MOST_LINES, MOST_ROWS = 6, 100
 """Columns of the chart, and rows of a table: those with the largest shift."""
@@ -33,7 +33,7 @@ def _overview(found: Monitored) -> Table:
 
 
 def _score_cells(score: object) -> tuple[str, str]:
-    from tabapp.run.monitoring import FileScore
+    from tabapp.run.protocol.monitoring import FileScore
 
     if not isinstance(score, FileScore) or score.score is None:
         return "—", ""

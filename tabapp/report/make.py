@@ -11,11 +11,11 @@ from tabapp.report.diagnoses import diagnosis_parts
 from tabapp.report.examples import Example, example_parts
 from tabapp.report.parts import Bar, Bars, Facts, Lines, Part, Report, Section, Series, Table, Text
 from tabapp.report.quality import quality_parts, slice_parts
-from tabapp.run import events as ev
-from tabapp.run.importance_notes import notes
-from tabapp.run.mean_score import mean_score, partial_note
-from tabapp.run.score_text import folds_text, score_with_folds, validation_of
-from tabapp.run.state import RunState, format_score, is_partial, subject_of, title_of
+from tabapp.run.record import events as ev
+from tabapp.run.record.importance_notes import notes
+from tabapp.run.record.score_text import folds_text, score_with_folds, validation_of
+from tabapp.run.record.state import RunState, format_score, is_partial, subject_of, title_of
+from tabapp.run.texts.mean_score import mean_score, partial_note
 
 MAX_IMPORTANCES = 30
 MAX_CLASSES_OF_EFFECT = 6

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tabapp.report.parts import Facts, HeatMap, Histogram, Lines, Part, Series, Table, Text
-from tabapp.run import events as ev
-from tabapp.run.diagnoses import lift_at
-from tabapp.run.state import RunState, format_score, subject_of
+from tabapp.run.record import events as ev
+from tabapp.run.record.state import RunState, format_score, subject_of
+from tabapp.run.texts.diagnoses import lift_at
 
 MAX_ERRORS = 10
 QUANTILES = ("5 %", "25 %", "50 %", "75 %", "95 %")

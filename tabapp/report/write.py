@@ -12,8 +12,8 @@ from tabapp.errors import UsageError
 from tabapp.report.examples import Example
 from tabapp.report.make import make_report
 from tabapp.report.parts import Report
-from tabapp.run import events as ev
-from tabapp.run.folder import EventReader, RunFolder
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import EventReader, RunFolder
 
 FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".json": "json"}
 

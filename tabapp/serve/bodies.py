@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from tabapp.bundle.targets import prefixed
-from tabapp.data.columnar import StoredSize, count_rows, read_columnar, require_text
+from tabapp.bundle.files.targets import prefixed
 from tabapp.data.limits import MemoryLimit
-from tabapp.data.read import ReadOptions, read_text
+from tabapp.data.reading.columnar import StoredSize, count_rows, read_columnar, require_text
+from tabapp.data.reading.read import ReadOptions, read_text
 from tabapp.data.schema import Column, Schema
 from tabapp.data.stored import spelled_number
 from tabapp.data.values import CLOCK
@@ -55,7 +55,7 @@ _ROWS = msgspec.json.Decoder(_Rows, float_hook=_Fraction)
 
 @dataclass(frozen=True)
 class Body:
-    """A table of text as `tabapp.data.read` gives it, and sentences about repairs."""
+    """A table of text as `tabapp.data.reading.read` gives it, and sentences about repairs."""
 
     frame: pl.DataFrame
     notes: tuple[str, ...] = ()

@@ -16,13 +16,13 @@ from typing import Any
 import polars as pl
 
 from tabapp import files
-from tabapp.bundle.archive_checks import MAX_BYTES, chosen_limit
-from tabapp.bundle.box import BoxedPredictor, load_boxed
-from tabapp.bundle.contents import Contents
-from tabapp.bundle.drift import WINDOW_ROWS, DriftMonitor
-from tabapp.bundle.load import neighbors_of
-from tabapp.bundle.predict import Prediction, Predictor
-from tabapp.bundle.targets import file_of, target_files
+from tabapp.bundle.confined.box import BoxedPredictor, load_boxed
+from tabapp.bundle.files.archive_checks import MAX_BYTES, chosen_limit
+from tabapp.bundle.files.contents import Contents
+from tabapp.bundle.files.targets import file_of, target_files
+from tabapp.bundle.prediction.drift import WINDOW_ROWS, DriftMonitor
+from tabapp.bundle.prediction.load import neighbors_of
+from tabapp.bundle.prediction.predict import Prediction, Predictor
 from tabapp.errors import BundleError, TabappError
 from tabapp.explain.rows import Explainer, explanations_json
 from tabapp.serve.limits import busy

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from tabapp.bundle.call_filter import restrict_calls
-from tabapp.bundle.sandbox import limit_resources, paths_of_libraries, private_memory, restrict_files
+from tabapp.bundle.confined.call_filter import restrict_calls
+from tabapp.bundle.confined.sandbox import limit_resources, paths_of_libraries, private_memory, restrict_files
 
 if TYPE_CHECKING:
     from tabapp.data.schema import Schema
@@ -61,7 +61,7 @@ def _warm_up(folder: Path) -> None:
     """Let polars start its threads, which needs calls that are denied afterwards."""
     import polars as pl
 
-    from tabapp.data.columnar import count_rows
+    from tabapp.data.reading.columnar import count_rows
 
     for kind in ("arrow", "parquet"):
         path = folder / f"warm.{kind}"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from tabapp.bundle.unpack import temporary_folder
+from tabapp.bundle.files.unpack import temporary_folder
 from tabapp.children import module_command, plain_environment
 from tabapp.data.schema import Schema
 from tabapp.serve.bodies import TEXT_COPIES, Body, decode_json, is_short, too_large

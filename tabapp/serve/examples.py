@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from tabapp.bundle.contents import Contents
+from tabapp.bundle.files.contents import Contents
 from tabapp.data.schema import Column, Schema
 from tabapp.data.stored import as_text
 from tabapp.data.values import CLOCK

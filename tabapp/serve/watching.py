@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 import polars as pl
 
-from tabapp.bundle.box import BoxedPredictor
-from tabapp.bundle.drift import DriftMonitor
-from tabapp.bundle.predict import Decomposition, Float64, Predictor
+from tabapp.bundle.confined.box import BoxedPredictor
+from tabapp.bundle.prediction.drift import DriftMonitor
+from tabapp.bundle.prediction.predict import Decomposition, Float64, Predictor
 from tabapp.models.contract import RowNeighbors
 
 

@@ -19,13 +19,13 @@ from textual.notifications import SeverityLevel
 
 from tabapp.errors import ExitCode
 from tabapp.printable import multi_line, one_line
-from tabapp.run import commands as cmd
-from tabapp.run import events as ev
-from tabapp.run.commands import AnyCommand
-from tabapp.run.confining import own_config
-from tabapp.run.folder import RunFolder, default_runs_dir
-from tabapp.run.settings import Settings
-from tabapp.run.state import RunState, history_until_now
+from tabapp.run.options.settings import Settings
+from tabapp.run.record import commands as cmd
+from tabapp.run.record import events as ev
+from tabapp.run.record.commands import AnyCommand
+from tabapp.run.record.confining import own_config
+from tabapp.run.record.folder import RunFolder, default_runs_dir
+from tabapp.run.record.state import RunState, history_until_now
 from tabapp.tui.chrome.actions import TABS, View, bindings_for, has_started, phase_of
 from tabapp.tui.chrome.clipboard import copy
 from tabapp.tui.chrome.crash_report import report_crash

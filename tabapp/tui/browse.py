@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tabapp.run.folder import RunFolder
-from tabapp.run.settings import Settings
+from tabapp.run.options.settings import Settings
+from tabapp.run.record.folder import RunFolder
 from tabapp.tui.app import AttachedApp, TabappApp
 from tabapp.tui.hangup import ending_with_the_terminal
 from tabapp.tui.replay import ReplayApp

@@ -13,7 +13,7 @@ import msgspec
 
 from tabapp.children import module_command
 from tabapp.errors import UsageError
-from tabapp.run.messages import Vocabulary
+from tabapp.run.record.messages import Vocabulary
 
 LONGEST_REPLY = 1 << 25
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from tabapp.run.commands import AnyCommand
-from tabapp.run.folder import RunFolder
-from tabapp.run.replaying import ReplayReader
-from tabapp.run.settings import Settings
+from tabapp.run.options.settings import Settings
+from tabapp.run.record.commands import AnyCommand
+from tabapp.run.record.folder import RunFolder
+from tabapp.run.record.replaying import ReplayReader
 from tabapp.tui.app import AttachedApp
 from tabapp.tui.session.engine_handle import EngineHandle
 

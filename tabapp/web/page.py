@@ -9,9 +9,9 @@ import threading
 import time
 from pathlib import Path
 
-from tabapp.run.client import start_detached_engine
-from tabapp.run.folder import RunFolder
-from tabapp.run.settings import load_settings
+from tabapp.run.options.settings import load_settings
+from tabapp.run.protocol.client import start_detached_engine
+from tabapp.run.record.folder import RunFolder
 from tabapp.tui.app import AttachedApp
 from tabapp.tui.chrome.actions import has_started
 

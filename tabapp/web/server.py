@@ -24,9 +24,9 @@ from textual_serve.server import Server
 from tabapp.children import module_command
 from tabapp.errors import UsageError
 from tabapp.headless.narration import echo, say
-from tabapp.run.client import describe_death, start_detached_engine
-from tabapp.run.commands import Abort
-from tabapp.run.folder import RunFolder, find_listed_run
+from tabapp.run.protocol.client import describe_death, start_detached_engine
+from tabapp.run.record.commands import Abort
+from tabapp.run.record.folder import RunFolder, find_listed_run
 
 HOST = "127.0.0.1"
 LOOPBACK = (HOST, "localhost", "::1")

@@ -17,8 +17,8 @@ from tabapp.api import progress as progress_module
 from tabapp.api.fitting import follow
 from tabapp.api.progress import NotebookView, PlainLines, Silent, TerminalView, view_for
 from tabapp.headless import follow as follow_module
-from tabapp.run.folder import RunFolder
-from tabapp.run.state import replay
+from tabapp.run.record.folder import RunFolder
+from tabapp.run.record.state import replay
 from tests.headless.test_follow import PRELUDE
 from tests.run.recording import recorded, write_run
 

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import tabapp
-from tabapp.bundle.box import BoxedPredictor
+from tabapp.bundle.confined.box import BoxedPredictor
 from tabapp.sklearn import TabappClassifier, TabappRegressor
 from tests.api.tables import customers, houses
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import tabapp
-from tabapp.run.keywords import config_from_keywords, normalized_columns
+from tabapp.run.options.keywords import config_from_keywords, normalized_columns
 from tests.bundle.test_targets import FIXTURE
 from tests.formats.make import PREDICTIONS, ROWS, RUN, TARGETS
 

@@ -1,6 +1,6 @@
 import pytest
 
-from tabapp.bundle.write import write_bundle
+from tabapp.bundle.writing.write import write_bundle
 from tests.bundle.making import make_contents, register_linear
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 
 from tabapp import plugin_files
-from tabapp.bundle.format import COVERAGES, IntervalScale, MetricValue
-from tabapp.bundle.intervals import Intervals
-from tabapp.bundle.write import BundleContents, CandidateSource, FoldSource
+from tabapp.bundle.files.records import COVERAGES, IntervalScale, MetricValue
+from tabapp.bundle.prediction.intervals import Intervals
+from tabapp.bundle.writing.write import BundleContents, CandidateSource, FoldSource
 from tabapp.data.infer import infer_schema
 from tabapp.data.typed import encode_target, typed_frame
-from tabapp.engine.fit import recipe_id
+from tabapp.engine.fit.run_fit import recipe_id
 from tabapp.ensemble.scaling import ClassScaling
 from tabapp.features.prepare import FeaturePreparer, recipe_for
 from tabapp.models import registry

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from tabapp.bundle.write import write_bundle
+from tabapp.bundle.writing.write import write_bundle
 from tabapp.models import registry
 from tests.bundle.making import fit_candidate, make_contents, text_table
 

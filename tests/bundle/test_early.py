@@ -6,8 +6,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from tabapp.bundle.box import load_boxed
-from tabapp.bundle.early import EarlyProcess
+from tabapp.bundle.confined.box import load_boxed
+from tabapp.bundle.confined.early_start import EarlyProcess
 from tabapp.errors import BundleError
 from tests.bundle.making import text_table
 from tests.bundle.portable import make_bundle

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from tabapp.bundle.half import HALF_TOLERANCE, in_half_precision, write_halved
-from tabapp.bundle.write import CandidateSource
+from tabapp.bundle.writing.half_precision import HALF_TOLERANCE, in_half_precision, write_halved
+from tabapp.bundle.writing.write import CandidateSource
 from tabapp.data.infer import infer_schema
 from tabapp.data.typed import typed_frame
 from tabapp.features.saved import read_arrays

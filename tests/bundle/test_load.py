@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from tabapp.bundle import archive as archive_module
-from tabapp.bundle import archive_checks
-from tabapp.bundle.archive_checks import is_safe_path
-from tabapp.bundle.contents import open_bundle
-from tabapp.bundle.format import TARGETS_VERSION
-from tabapp.bundle.load import _difference, load_bundle
+from tabapp.bundle.files import archive as archive_module
+from tabapp.bundle.files import archive_checks
+from tabapp.bundle.files.archive_checks import is_safe_path
+from tabapp.bundle.files.contents import open_bundle
+from tabapp.bundle.files.records import TARGETS_VERSION
+from tabapp.bundle.prediction.load import _difference, load_bundle
 from tabapp.errors import BundleError
 
 
@@ -54,7 +54,7 @@ def assert_rejected(path, match=None):
         raise AssertionError("a loader was reached")
 
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("tabapp.bundle.load.load_predictor", fail)
+        monkeypatch.setattr("tabapp.bundle.prediction.load.load_predictor", fail)
         with pytest.raises(BundleError) as caught:
             open_bundle(path)
         with pytest.raises(BundleError) as caught_again:

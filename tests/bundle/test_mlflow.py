@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tabapp.bundle.contents import open_bundle
-from tabapp.bundle.load import load_bundle
-from tabapp.bundle.mlflow_folder import write_mlflow
+from tabapp.bundle.export.mlflow_folder import write_mlflow
+from tabapp.bundle.files.contents import open_bundle
+from tabapp.bundle.prediction.load import load_bundle
 from tabapp.cli.main import run_command_line
 from tabapp.errors import UsageError
 from tests.bundle.making import text_table

@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tabapp.bundle.box import load_boxed
-from tabapp.bundle.format import TRAINING_ROWS, TrainingRows
-from tabapp.bundle.load import load_bundle
-from tabapp.bundle.neighbors import is_valid
-from tabapp.bundle.write import write_bundle
-from tabapp.cli.explain import explain
+from tabapp.bundle.confined.box import load_boxed
+from tabapp.bundle.files.records import TRAINING_ROWS, TrainingRows
+from tabapp.bundle.prediction.load import load_bundle
+from tabapp.bundle.prediction.neighbors import is_valid
+from tabapp.bundle.writing.write import write_bundle
+from tabapp.cli.commands.explain import explain
 from tabapp.data.infer import infer_schema
 from tabapp.errors import BundleError
 from tabapp.models import registry

@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tabapp.bundle.load import load_bundle
-from tabapp.bundle.onnx_dates import MISSING, Dates
-from tabapp.bundle.onnx_export import ENSEMBLE, PARITY, onnx_inputs, write_onnx
-from tabapp.bundle.onnx_graph import Graph
-from tabapp.bundle.write import write_bundle
+from tabapp.bundle.export.onnx_dates import MISSING, Dates
+from tabapp.bundle.export.onnx_export import ENSEMBLE, PARITY, onnx_inputs, write_onnx
+from tabapp.bundle.export.onnx_graph import Graph
+from tabapp.bundle.prediction.load import load_bundle
+from tabapp.bundle.writing.write import write_bundle
 from tabapp.cli.main import run_command_line
 from tabapp.data.infer import infer_schema
 from tabapp.errors import UsageError

@@ -7,11 +7,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tabapp.bundle import local
-from tabapp.bundle import predict as predict_module
-from tabapp.bundle.format import COVERAGES
-from tabapp.bundle.intervals import fit_intervals, half_widths, residual_quantile, scale_at
-from tabapp.bundle.load import load_bundle
+from tabapp.bundle.files.records import COVERAGES
+from tabapp.bundle.prediction import local
+from tabapp.bundle.prediction import predict as predict_module
+from tabapp.bundle.prediction.intervals import fit_intervals, half_widths, residual_quantile, scale_at
+from tabapp.bundle.prediction.load import load_bundle
 from tabapp.errors import DataError, UsageError
 from tests.bundle.making import INTERVALS, text_table
 

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import tabapp
-from tabapp.bundle.onnx_export import onnx_inputs, write_onnx
+from tabapp.bundle.export.onnx_export import onnx_inputs, write_onnx
 from tests.bundle.portable import make_bundle, new_rows
 from tests.serve.serving import JSON, serving
 from tests.waiting import HANG_SECONDS

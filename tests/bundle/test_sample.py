@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabapp.bundle import write
-from tabapp.bundle.load import load_bundle
-from tabapp.bundle.sample import SampleError, read_sample, write_sample
-from tabapp.bundle.threshold import set_threshold
+from tabapp.bundle.files.sample import SampleError, read_sample, write_sample
+from tabapp.bundle.prediction.load import load_bundle
+from tabapp.bundle.writing import write
+from tabapp.bundle.writing.threshold import set_threshold
 from tabapp.errors import BundleError
 from tests.bundle.making import make_contents, text_table
 

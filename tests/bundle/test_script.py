@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tabapp.bundle.load import load_bundle
-from tabapp.bundle.script import write_script
-from tabapp.bundle.write import write_bundle
+from tabapp.bundle.export.script import write_script
+from tabapp.bundle.prediction.load import load_bundle
+from tabapp.bundle.writing.write import write_bundle
 from tabapp.cli.main import run_command_line
 from tabapp.errors import UsageError
 from tests.bundle.making import make_contents, text_table

@@ -9,10 +9,10 @@ import zipfile
 
 import pytest
 
-from tabapp.bundle import signature
-from tabapp.bundle.contents import open_bundle
-from tabapp.bundle.load import load_bundle
-from tabapp.bundle.signing import write_signed
+from tabapp.bundle.files import signature
+from tabapp.bundle.files.contents import open_bundle
+from tabapp.bundle.files.signing import write_signed
+from tabapp.bundle.prediction.load import load_bundle
 from tabapp.errors import BundleError, UsageError
 from tests.bundle.test_load import change_record, members_of, with_manifest, write_zip
 

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tabapp.bundle.code_text import sql_name, sql_text
-from tabapp.bundle.load import load_bundle
-from tabapp.bundle.sql import Number, _of_derived, boundary, write_sql
+from tabapp.bundle.export.code_text import sql_name, sql_text
+from tabapp.bundle.export.sql import Number, _of_derived, boundary, write_sql
+from tabapp.bundle.prediction.load import load_bundle
 from tabapp.cli.main import run_command_line
 from tabapp.errors import UsageError
 from tabapp.features.derived import Arithmetic, Deviation, Numbers

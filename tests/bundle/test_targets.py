@@ -11,10 +11,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tabapp.bundle.contents import open_bundle
-from tabapp.bundle.format import FORMAT_VERSION, MANIFEST, TARGETS_VERSION
-from tabapp.bundle.targets import file_of, target_files
-from tabapp.bundle.write_targets import write_targets
+from tabapp.bundle.files.contents import open_bundle
+from tabapp.bundle.files.records import FORMAT_VERSION, MANIFEST, TARGETS_VERSION
+from tabapp.bundle.files.targets import file_of, target_files
+from tabapp.bundle.files.write_targets import write_targets
 from tabapp.cli.main import run_command_line
 from tabapp.errors import BundleError, UsageError
 from tests.formats.make import HERE, PREDICTIONS, ROWS, TARGETS

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tabapp.bundle.archive_checks import LIMIT_VARIABLE, MAX_BYTES, chosen_limit
-from tabapp.bundle.contents import open_bundle
+from tabapp.bundle.files.archive_checks import LIMIT_VARIABLE, MAX_BYTES, chosen_limit
+from tabapp.bundle.files.contents import open_bundle
 from tabapp.errors import BundleError, UsageError
 from tests.bundle.test_load import members_of, with_manifest, write_zip
 
@@ -20,7 +20,7 @@ def place(tmp_path, monkeypatch):
 def test_a_disk_without_space_is_a_sentence(bundles, place, monkeypatch):
     usage = type("Usage", (), {"free": 10})
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
-    from tabapp.bundle.load import load_bundle
+    from tabapp.bundle.prediction.load import load_bundle
 
     with pytest.raises(BundleError, match=r"needs [\d,]+ bytes in .*Set TMPDIR"):
         load_bundle(bundles["binary"])

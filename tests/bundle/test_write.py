@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 
 from tabapp import files
-from tabapp.bundle.card import model_card
-from tabapp.bundle.contents import open_bundle
-from tabapp.bundle.format import Candidate, Ensemble, Manifest
-from tabapp.bundle.load import load_bundle
-from tabapp.bundle.write import models_with_training_rows, write_bundle
+from tabapp.bundle.files.card import model_card
+from tabapp.bundle.files.contents import open_bundle
+from tabapp.bundle.files.records import Candidate, Ensemble, Manifest
+from tabapp.bundle.prediction.load import load_bundle
+from tabapp.bundle.writing.write import models_with_training_rows, write_bundle
 from tabapp.data.typed import typed_frame
 from tabapp.errors import BundleError
 from tabapp.features.prepare import FeaturePreparer

@@ -15,8 +15,8 @@ import tabapp
 from tabapp import plugin_files, user_folders
 from tabapp.cli import main
 from tabapp.cli.main import run_command_line
-from tabapp.run.folder import default_runs_dir
-from tabapp.run.settings import Settings, load_settings, settings_file
+from tabapp.run.options.settings import Settings, load_settings, settings_file
+from tabapp.run.record.folder import default_runs_dir
 from tabapp.tui.chrome.clipboard import copies_file
 from tabapp.tui.viewmodels.texts import short_path
 from tests.cli.tables import HEADER, rows, write

@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 import tabapp
-from tabapp.bundle.write import write_bundle
-from tabapp.cli.explain import explain
-from tabapp.cli.predict import predict
-from tabapp.cli.report import report
+from tabapp.bundle.writing.write import write_bundle
+from tabapp.cli.commands.explain import explain
+from tabapp.cli.commands.predict import predict
+from tabapp.cli.commands.report import report
 from tabapp.data.infer import infer_schema
 from tabapp.errors import DataError, UsageError
 from tabapp.explain.what_if import changed_rows

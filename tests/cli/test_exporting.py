@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tabapp.bundle.write import write_bundle
+from tabapp.bundle.writing.write import write_bundle
 from tabapp.cli.main import run_command_line
 from tests.bundle.making import make_contents, register_linear, text_table
 from tests.serve.serving import CSV, Server

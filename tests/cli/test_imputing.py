@@ -5,10 +5,10 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from tabapp.bundle.format import MetricValue
-from tabapp.bundle.impute import Imputer, impute, schema_without_target
-from tabapp.bundle.write import write_bundle
-from tabapp.cli import impute as imputing
+from tabapp.bundle.files.records import MetricValue
+from tabapp.bundle.prediction.impute import Imputer, impute, schema_without_target
+from tabapp.bundle.writing.write import write_bundle
+from tabapp.cli.commands import impute as imputing
 from tabapp.data.infer import infer_schema
 from tabapp.data.typed import typed_frame
 from tabapp.errors import BundleError, DataError, UsageError

@@ -14,12 +14,12 @@ import polars as pl
 import pytest
 
 from tabapp.cli import main
-from tabapp.cli import run as running
+from tabapp.cli.commands import run as running
 from tabapp.cli.main import run_command_line
-from tabapp.engine.plan import make_plan
-from tabapp.engine.prepare import infer, read_data
+from tabapp.engine.plan.make_plan import make_plan
+from tabapp.engine.plan.prepare import infer, read_data
 from tabapp.errors import ExitCode, TabappError
-from tabapp.run.config import RunConfig
+from tabapp.run.options.config import RunConfig
 from tests.cli.tables import write_tables
 from tests.run.recording import write_run
 from tests.waiting import HANG_SECONDS

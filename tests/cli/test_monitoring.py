@@ -10,16 +10,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tabapp.bundle.load import load_bundle
-from tabapp.bundle.update import FEWEST_HELD_OUT, compare_bundles, rows_for_update
-from tabapp.bundle.write import write_bundle
+from tabapp.bundle.prediction.load import load_bundle
+from tabapp.bundle.writing.update import FEWEST_HELD_OUT, compare_bundles, rows_for_update
+from tabapp.bundle.writing.write import write_bundle
 from tabapp.cli.main import run_command_line
 from tabapp.cli.reading import Reader
-from tabapp.data import stream
 from tabapp.data.infer import infer_schema
+from tabapp.data.reading import stream
 from tabapp.errors import DataError
-from tabapp.run.config import RunConfig
-from tabapp.run.folder import RunFolder
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record.folder import RunFolder
 from tests.bundle.making import make_contents, register_linear, text_table
 
 USAGE, DATA, BUNDLE = 2, 3, 5
@@ -206,7 +206,7 @@ def with_fingerprint_of(table, bundle, path):
 @pytest.mark.parametrize("is_own", [True, False], ids=["own", "foreign"])
 def test_update_uses_the_options_of_own_runs_only(bundle, files, tmp_path, monkeypatch, capsys, is_own):
     created = []
-    monkeypatch.setattr("tabapp.run.folder.create_run", lambda config, place: created.append(config) or folder)
+    monkeypatch.setattr("tabapp.run.record.folder.create_run", lambda config, place: created.append(config) or folder)
     monkeypatch.setattr("tabapp.headless.follow.follow", lambda *_, **__: 1)
     path = with_fingerprint_of(files[0], bundle, tmp_path / "a.tabapp")
     folder = RunFolder(tmp_path / "runs" / "20260101-000000-made-0001")

@@ -11,8 +11,8 @@ import tabapp
 from tabapp.api.runs import Run
 from tabapp.cli.main import run_command_line
 from tabapp.errors import UsageError
-from tabapp.run.config import RunConfig
-from tabapp.run.folder import RunFolder, create_run
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record.folder import RunFolder, create_run
 from tests.cli.tables import HEADER, rows, write
 
 COMMANDS = [

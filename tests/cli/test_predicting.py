@@ -10,14 +10,14 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from tabapp.bundle.load import load_bundle
-from tabapp.bundle.threshold import set_threshold
-from tabapp.bundle.write import write_bundle
-from tabapp.cli import evaluate as evaluating
-from tabapp.cli import explain as explaining
-from tabapp.cli import inspect as inspecting
-from tabapp.cli import predict as predicting
-from tabapp.data import stream
+from tabapp.bundle.prediction.load import load_bundle
+from tabapp.bundle.writing.threshold import set_threshold
+from tabapp.bundle.writing.write import write_bundle
+from tabapp.cli.commands import evaluate as evaluating
+from tabapp.cli.commands import explain as explaining
+from tabapp.cli.commands import inspect as inspecting
+from tabapp.cli.commands import predict as predicting
+from tabapp.data.reading import stream
 from tabapp.errors import BundleError, DataError, TabappError, UsageError
 from tests.bundle.making import make_contents, register_linear, text_table
 from tests.waiting import HANG_SECONDS
@@ -248,7 +248,7 @@ def test_inspect_lists_members_with_their_checksums(bundles):
 def test_inspect_loads_no_model_and_no_model_library(bundles):
     """Runs in a subprocess: inspecting a bundle imports no model library."""
     program = (
-        "import sys; from click.testing import CliRunner; from tabapp.cli.inspect import inspect;"
+        "import sys; from click.testing import CliRunner; from tabapp.cli.commands.inspect import inspect;"
         f"result = CliRunner().invoke(inspect, [{str(bundles['binary'])!r}], catch_exceptions=False);"
         "assert result.exit_code == 0, result.output;"
         "print(sorted(m for m in sys.modules if m in ('torch', 'lightgbm', 'xgboost', 'catboost', 'sklearn')))"
@@ -260,9 +260,8 @@ def test_inspect_loads_no_model_and_no_model_library(bundles):
 
 
 def test_module_imports_no_heavy_library():
-    program = (
-        "import sys, tabapp.cli.predict; print([m for m in ('numpy', 'polars', 'torch', 'rich') if m in sys.modules])"
-    )
+    heavy = ("numpy", "polars", "torch", "rich")
+    program = f"import sys, tabapp.cli.commands.predict; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG_SECONDS
     )

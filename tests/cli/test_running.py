@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tabapp.cli import run as running
+from tabapp.cli.commands import run as running
+from tabapp.cli.commands.run import _screen
 from tabapp.cli.main import run_command_line
-from tabapp.cli.run import _screen
 from tabapp.errors import UsageError
-from tabapp.run.folder import list_runs
+from tabapp.run.record.folder import list_runs
 from tabapp.tui import browse
 from tabapp.tui.browse import Shown
 from tests.cli.tables import write_tables

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from tabapp.api.runs import Run
-from tabapp.bundle.write import write_bundle
+from tabapp.bundle.writing.write import write_bundle
 from tabapp.cli.main import run_command_line
 from tabapp.errors import BundleError, UsageError
 from tests.bundle.making import make_contents, register_linear, text_table

@@ -8,7 +8,7 @@ import pytest
 
 from tabapp.data import counts
 from tabapp.data.counts import Values, count_values
-from tabapp.data.kinds import judge
+from tabapp.data.kinds.kinds import judge
 from tabapp.data.schema import Column
 
 N = 3000

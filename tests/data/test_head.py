@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tabapp.data.head import first_rows
-from tabapp.data.read import read_table
+from tabapp.data.reading.head import first_rows
+from tabapp.data.reading.read import read_table
 
 TEXTS = {
     "plain": "a,b,c\n1,x,\n2,,z\n",
@@ -72,5 +72,8 @@ def test_missing_file_returns_none(tmp_path):
 
 
 def test_no_table_library_is_imported():
-    code = "import sys, tabapp.data.head, tabapp.pager; print([m for m in ('polars', 'numpy', 'torch') if m in sys.modules])"
+    heavy = ("polars", "numpy", "torch")
+    code = (
+        f"import sys, tabapp.data.reading.head, tabapp.processes.pager; print([m for m in {heavy} if m in sys.modules])"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

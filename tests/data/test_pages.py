@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from tabapp.data import pages as pages_module
-from tabapp.data.pages import Condition, Pages, saved_rows
+from tabapp.data.reading import pages as pages_module
+from tabapp.data.reading.pages import Condition, Pages, saved_rows
 
 N = 1_000
 CITIES = ("Oslo", "new York", "Rome (old)", None)

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tabapp.data import decode, records
-from tabapp.data.dialect import Dialect
-from tabapp.data.read import ReadOptions, read_table
+from tabapp.data.reading import decode, records
+from tabapp.data.reading.dialect import Dialect
+from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.errors import DataError, UsageError
 
 PLAIN = "a,b,c\n1,x,2.5\n2,y,3.5\n3,z,4.5\n"

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from tabapp.data.infer import infer_schema
-from tabapp.data.scales import code_order, order_of
+from tabapp.data.kinds.scales import code_order, order_of
 from tabapp.data.typed import typed_frame
 from tabapp.features.arrays import FIRST_LEVEL, FeatureRecipe
 from tabapp.features.codes import in_order

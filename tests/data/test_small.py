@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tabapp.data import counts, duplicates, infer, leaks, small, values
 from tabapp.data.counts import count_values
 from tabapp.data.infer import infer_schema
-from tabapp.data.kinds import judge
+from tabapp.data.kinds.kinds import judge
 from tabapp.data.schema import Column
 from tests.data.test_counts import COUNTED, PLAIN
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from tabapp.data.infer import infer_schema
-from tabapp.data.read import Reading, read_table
+from tabapp.data.reading.read import Reading, read_table
 from tabapp.data.schema import Column, Schema
 from tabapp.data.stored import as_text, stored_types
 from tabapp.data.typed import typed_frame

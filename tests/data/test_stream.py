@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tabapp.data import decode, stream
-from tabapp.data.read import ReadOptions, read_table
+from tabapp.data.reading import decode, stream
+from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.errors import DataError
 
 

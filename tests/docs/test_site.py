@@ -54,7 +54,7 @@ def test_messages_are_found_with_their_exit_code_and_constant_text():
     (text,) = [text for text in found if "is not a run folder" in text]
     assert text.startswith(messages.GAP)
     assert found[text].kind == "exit code 2"
-    assert found[text].place.startswith("tabapp.run.folder")
+    assert found[text].place.startswith("tabapp.run.record.folder")
 
 
 def test_every_model_metric_and_screen_has_its_page():

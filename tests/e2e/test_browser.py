@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tabapp.run.folder import list_runs
+from tabapp.run.record.folder import list_runs
 from tests.tables import write_wine
 from tests.waiting import HANG_SECONDS, wait_until
 

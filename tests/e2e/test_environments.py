@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tabapp.run.commands import Start
-from tabapp.run.folder import RunFolder
+from tabapp.run.record.commands import Start
+from tabapp.run.record.folder import RunFolder
 from tests.e2e.terminal import PYTHON, TABAPP, Terminal, check_capture
 from tests.recordings import events_of
 from tests.recordings.replay import ReplayWorker, make_run

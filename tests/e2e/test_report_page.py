@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tabapp.report.write import write_report
-from tabapp.run.folder import EventLog
+from tabapp.run.record.folder import EventLog
 from tests.run.recording import analyses, write_run
 
 pytest.importorskip("aiohttp")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tabapp.run import events as ev
-from tabapp.run.folder import EventReader, RunFolder, list_runs
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import EventReader, RunFolder, list_runs
 from tests.e2e.terminal import Terminal
 from tests.tables import write_wine
 from tests.waiting import HANG_SECONDS

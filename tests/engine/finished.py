@@ -6,19 +6,19 @@ from pathlib import Path
 
 import numpy as np
 
-from tabapp.engine.candidates import Candidate, Scorer, read_results
-from tabapp.engine.finished import save_prediction
-from tabapp.engine.fit import run_fit
-from tabapp.engine.jobs import FitJob
-from tabapp.engine.plan import make_plan, plan_event
-from tabapp.engine.prepare import infer, read_data, reading_event
-from tabapp.engine.rows import write_rows
-from tabapp.engine.run_data import RunData
-from tabapp.engine.schema_events import schema_event
+from tabapp.engine.analyses.finished_run import save_prediction
+from tabapp.engine.fit.candidates import Candidate, Scorer, read_results
+from tabapp.engine.fit.jobs import FitJob
+from tabapp.engine.fit.run_data import RunData
+from tabapp.engine.fit.run_fit import run_fit
+from tabapp.engine.plan.make_plan import make_plan, plan_event
+from tabapp.engine.plan.prepare import infer, read_data, reading_event
+from tabapp.engine.plan.schema_events import schema_event
+from tabapp.engine.plan.write_rows import write_rows
 from tabapp.models import registry
-from tabapp.run import events as ev
-from tabapp.run.config import RunConfig
-from tabapp.run.folder import EventLog, RunFolder, create_run
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import EventLog, RunFolder, create_run
 
 MODEL = "linear"
 

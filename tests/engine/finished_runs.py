@@ -9,21 +9,21 @@ from typing import Any
 import msgspec
 
 from tabapp import files
-from tabapp.bundle.format import MetricValue
-from tabapp.bundle.intervals import fit_intervals
-from tabapp.bundle.write import BundleContents, write_bundle
-from tabapp.engine.board import select_ensemble
-from tabapp.engine.candidates import Candidate, Scorer, read_results
-from tabapp.engine.fit import run_fit
-from tabapp.engine.jobs import FitJob
-from tabapp.engine.plan import approximate_shape, make_plan
-from tabapp.engine.prepare import infer, read_data
-from tabapp.engine.rows import read_sample, write_rows
-from tabapp.engine.run_data import RunData
-from tabapp.engine.sources import source_of
+from tabapp.bundle.files.records import MetricValue
+from tabapp.bundle.prediction.intervals import fit_intervals
+from tabapp.bundle.writing.write import BundleContents, write_bundle
+from tabapp.engine.analyses.bundle_sources import source_of
+from tabapp.engine.fit.candidates import Candidate, Scorer, read_results
+from tabapp.engine.fit.jobs import FitJob
+from tabapp.engine.fit.run_data import RunData
+from tabapp.engine.fit.run_fit import run_fit
+from tabapp.engine.loop.board import select_ensemble
+from tabapp.engine.plan.make_plan import approximate_shape, make_plan
+from tabapp.engine.plan.prepare import infer, read_data
+from tabapp.engine.plan.write_rows import read_sample, write_rows
 from tabapp.models import registry
-from tabapp.run.config import RunConfig
-from tabapp.run.folder import RunFolder, create_run
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record.folder import RunFolder, create_run
 
 
 def make_run(

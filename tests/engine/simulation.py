@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tabapp.engine.candidates import Candidate
-from tabapp.engine.jobs import FitResult
-from tabapp.engine.scheduler import ModelRecord, Scheduler
-from tabapp.engine.work import Fold, Work
+from tabapp.engine.fit.candidates import Candidate
+from tabapp.engine.fit.jobs import FitResult
+from tabapp.engine.schedule.scheduler import ModelRecord, Scheduler
+from tabapp.engine.schedule.work import Fold, Work
 from tabapp.ensemble.greedy import blend, select
 from tabapp.features.arrays import FeatureRecipe
 

@@ -10,22 +10,22 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tabapp.bundle.contents import open_bundle
-from tabapp.bundle.format import FORMAT_VERSION
-from tabapp.bundle.load import load_bundle
-from tabapp.bundle.threshold import set_threshold
+from tabapp.bundle.files.contents import open_bundle
+from tabapp.bundle.files.records import FORMAT_VERSION
+from tabapp.bundle.prediction.load import load_bundle
+from tabapp.bundle.writing.threshold import set_threshold
 from tabapp.cli.main import run_command_line
-from tabapp.data.read import read_table
-from tabapp.engine import export, speed
-from tabapp.engine.board import select_ensemble
-from tabapp.engine.diagnosing import choose_bundle_threshold
-from tabapp.engine.finished import FinishedRun
-from tabapp.engine.refit import LEAST_SHARE, soft_table
+from tabapp.data.reading.read import read_table
+from tabapp.engine.analyses.diagnosing import choose_bundle_threshold
+from tabapp.engine.analyses.finished_run import FinishedRun
+from tabapp.engine.finish import export, speed
+from tabapp.engine.finish.refit import LEAST_SHARE, soft_table
+from tabapp.engine.loop.board import select_ensemble
 from tabapp.errors import UsageError
 from tabapp.explain.decision import choose_threshold
 from tabapp.features.arrays import Table
-from tabapp.run import exporting as messages
-from tabapp.run.folder import EventLog, RunFolder
+from tabapp.run.protocol import exporting as messages
+from tabapp.run.record.folder import EventLog, RunFolder
 from tests.engine.finished_runs import make_run
 from tests.tables import write_mixed, write_shops
 

@@ -21,9 +21,9 @@ import polars as pl
 import psutil
 import pytest
 
-from tabapp.run import events as ev
-from tabapp.run.folder import EventReader, RunFolder, list_runs
-from tabapp.run.state import replay
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import EventReader, RunFolder, list_runs
+from tabapp.run.record.state import replay
 from tests.tables import write_mixed, write_shops, write_wine
 from tests.waiting import HANG_SECONDS, wait_until
 
@@ -154,10 +154,10 @@ def test_a_later_fold_reuses_the_number_of_trees_of_the_first_two(
 
 def test_the_bundle_predicts_like_the_run(wine_run: tuple[RunFolder, list[dict[str, Any]]], tmp_path: Path) -> None:
     """The bundle's probabilities are the weighted means of the run's own fold models on the same rows, with its calibration."""
-    from tabapp.bundle.contents import open_bundle
-    from tabapp.engine.candidates import Candidate, read_results
-    from tabapp.engine.fit import prepared_table
-    from tabapp.engine.run_data import RunData
+    from tabapp.bundle.files.contents import open_bundle
+    from tabapp.engine.fit.candidates import Candidate, read_results
+    from tabapp.engine.fit.run_data import RunData
+    from tabapp.engine.fit.run_fit import prepared_table
     from tabapp.ensemble.scaling import calibrated
     from tabapp.models import registry
 
@@ -185,7 +185,7 @@ def test_the_bundle_predicts_like_the_run(wine_run: tuple[RunFolder, list[dict[s
 
 def test_the_bundle_has_the_scaling_of_the_ensemble(tmp_path: Path) -> None:
     """No probability of a class is below 0.4, which neither a linear model nor a temperature can express."""
-    from tabapp.bundle.contents import open_bundle
+    from tabapp.bundle.files.contents import open_bundle
 
     generator = np.random.default_rng(0)
     x = generator.normal(0, 3, 3_000)
@@ -304,7 +304,7 @@ def kill_and_resume(tmp_path: Path, rounds: int, seed: int, models: list[str], t
         if process.poll() is not None:
             break
         children = psutil.Process(process.pid).children(recursive=True)
-        engines = [child for child in children if "tabapp.worker" in command_of(child)]
+        engines = [child for child in children if "tabapp.processes.engine" in command_of(child)]
         above = (process.pid, *(engine.pid for engine in engines))
         fits = [child for child in children if child.is_running() and child.ppid() not in above]
         victim = generator.choice(["engine", "fit", "group"])

@@ -11,12 +11,12 @@ import polars as pl
 import pytest
 
 from tabapp.engine.draft import make_draft
-from tabapp.engine.prepare import read_data
+from tabapp.engine.plan.prepare import read_data
 from tabapp.errors import DataError, UsageError
-from tabapp.run import events as ev
-from tabapp.run.config import RunConfig
-from tabapp.run.folder import EventReader, RunFolder, list_runs
-from tabapp.run.state import replay
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import EventReader, RunFolder, list_runs
+from tabapp.run.record.state import replay
 from tests.engine.test_run import events_of, finished_fits, start, tabapp
 from tests.tables import write_mixed
 from tests.waiting import wait_until

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
-from tabapp.bundle.neighbors import Neighbor
+from tabapp.bundle.prediction.neighbors import Neighbor
 from tabapp.explain.training_rows import training_cells
 
 TRAINING = pl.DataFrame({"age": ["31", None], "city": ["x", "y"], "income": [" >50K", "0.1"]})

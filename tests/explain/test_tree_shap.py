@@ -63,7 +63,7 @@ def expectation(node, row, known):
 def test_contributions_are_the_shapley_values_of_conditional_expectations():
     import xgboost
     from tabapp_plugins._shared.target import Target
-    from tabapp_plugins.xgboost_model import XGBoostModel
+    from tabapp_plugins.trees.xgboost_model import XGBoostModel
 
     generator = np.random.default_rng(0)
     x = generator.normal(size=(300, 4)).astype(np.float32)
@@ -97,8 +97,8 @@ def test_contributions_are_those_of_the_shap_package(library):
     """The package reads the native booster and computes path-dependent TreeSHAP with its own code."""
     shap = pytest.importorskip("shap")
     from tabapp_plugins._shared.target import Target
-    from tabapp_plugins.lightgbm_model import LightGBMModel
-    from tabapp_plugins.xgboost_model import XGBoostModel
+    from tabapp_plugins.trees.lightgbm_model import LightGBMModel
+    from tabapp_plugins.trees.xgboost_model import XGBoostModel
 
     generator = np.random.default_rng(0)
     x = generator.normal(size=(300, 4)).astype(np.float32)

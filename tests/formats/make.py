@@ -13,9 +13,9 @@ from pathlib import Path
 
 import polars as pl
 
-from tabapp.bundle.format import FORMAT_VERSION, TARGETS_VERSION
-from tabapp.bundle.load import load_bundle
-from tabapp.bundle.write import write_bundle
+from tabapp.bundle.files.records import FORMAT_VERSION, TARGETS_VERSION
+from tabapp.bundle.prediction.load import load_bundle
+from tabapp.bundle.writing.write import write_bundle
 from tabapp.models import registry
 from tests.bundle.making import fit_candidate, make_contents, text_table
 from tests.tables import write_mixed

@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tabapp.bundle.format import FORMAT_VERSION
-from tabapp.bundle.load import TOLERANCE, load_bundle
+from tabapp.bundle.files.records import FORMAT_VERSION
+from tabapp.bundle.prediction.load import TOLERANCE, load_bundle
 from tabapp.cli.main import run_command_line
-from tabapp.run.folder import RunFolder
+from tabapp.run.record.folder import RunFolder
 from tests.formats.make import BUNDLES, HERE, ROWS, RUN
 from tests.formats.reader import Bundle
 from tests.formats.reader_5 import OldBundle

@@ -14,16 +14,16 @@ import pytest
 
 from tabapp.headless import follow as follow_module
 from tabapp.headless.follow import follow
-from tabapp.run import events as ev
-from tabapp.run.client import BUSY, DISK_FULL
-from tabapp.run.folder import EventLog, RunFolder
+from tabapp.run.protocol.client import BUSY, DISK_FULL
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import EventLog, RunFolder
 from tests.run.recording import recorded, write_run
 from tests.waiting import wait_until
 
 PRELUDE = """
 import os, signal, sys, time
 from pathlib import Path
-from tabapp.run.folder import CommandReader, EventLog, RunFolder
+from tabapp.run.record.folder import CommandReader, EventLog, RunFolder
 from tests.run.recording import finished, recorded
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 folder = RunFolder(Path(sys.argv[1]))

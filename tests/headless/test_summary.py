@@ -8,10 +8,10 @@ import pytest
 from tabapp.headless.live import progress_line
 from tabapp.headless.summary import BAR_WIDTH, print_result, print_summary
 from tabapp.headless.tables import fitting_columns, plain_table
-from tabapp.run import events as ev
-from tabapp.run.folder import EventLog, RunFolder
-from tabapp.run.progress import progress_of
-from tabapp.run.state import RunState, replay
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import EventLog, RunFolder
+from tabapp.run.record.state import RunState, replay
+from tabapp.run.texts.progress import progress_of
 from tests.run.recording import IMPORTANCE, LIGHTGBM_ROW, finished, recorded, write_run
 
 

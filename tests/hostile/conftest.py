@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tabapp.bundle import box
-from tabapp.bundle.contents import open_bundle
-from tabapp.bundle.load import LoadedBundle
+from tabapp.bundle.confined import box
+from tabapp.bundle.files.contents import open_bundle
+from tabapp.bundle.prediction.load import LoadedBundle
 
 
 @pytest.fixture(scope="module")

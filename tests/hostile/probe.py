@@ -199,7 +199,9 @@ def look(secret: str) -> dict[str, Any]:
 
 def main(secret: str, arguments: list[str], *, without_landlock: bool = False) -> None:
     """The process of a bundle, in which this list takes the place of loading the models."""
-    from tabapp.bundle import boxed, local, sandbox
+    from tabapp.bundle.confined import box_child as boxed
+    from tabapp.bundle.confined import sandbox
+    from tabapp.bundle.prediction import local
     from tabapp.errors import BundleError
 
     def load(*_: object, **__: object) -> None:
@@ -214,8 +216,8 @@ def main(secret: str, arguments: list[str], *, without_landlock: bool = False) -
 
 def found(bundle: Path, *, without_landlock: bool = False) -> dict[str, Any]:
     """What the confined process of this bundle can do. It has no business with the file of the bundle itself."""
-    from tabapp.bundle import box_process
-    from tabapp.bundle.box import load_boxed
+    from tabapp.bundle.confined import box_process
+    from tabapp.bundle.confined.box import load_boxed
     from tabapp.errors import BundleError
 
     own_command = box_process.module_command

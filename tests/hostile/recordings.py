@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from tabapp.run import events as ev
-from tabapp.run.folder import RunFolder
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import RunFolder
 from tests.hostile import texts
 from tests.recordings import events_of, lines_of
 from tests.recordings.replay import make_run

@@ -11,17 +11,17 @@ import pytest
 
 from tabapp import files
 from tabapp.cli.main import run_command_line
-from tabapp.engine.target_runs import load_runs
+from tabapp.engine.targets.target_runs import load_runs
 from tabapp.errors import TabappError, UsageError
 from tabapp.models import registry
 from tabapp.printable import is_printable
-from tabapp.run import commands as cmd
-from tabapp.run import events as ev
-from tabapp.run.config import RunConfig, quoted_command
-from tabapp.run.confining import OUTSIDE, bundle_of, own_config
-from tabapp.run.folder import CommandReader, RunFolder, find_listed_run
-from tabapp.run.resuming import resumed_config
-from tabapp.run.state import RunState, reduce
+from tabapp.run.options.config import RunConfig, quoted_command
+from tabapp.run.record import commands as cmd
+from tabapp.run.record import events as ev
+from tabapp.run.record.confining import OUTSIDE, bundle_of, own_config
+from tabapp.run.record.folder import CommandReader, RunFolder, find_listed_run
+from tabapp.run.record.resuming import resumed_config
+from tabapp.run.record.state import RunState, reduce
 from tests.run.recording import PLAN, finished, write_run
 
 HOSTILE = {
@@ -131,7 +131,7 @@ def test_a_command_in_an_event_runs_nothing_but_tabapp(value: str) -> None:
 
 @VALUES
 def test_a_command_file_changes_nothing_outside_of_the_folder(tmp_path: Path, value: str) -> None:
-    from tabapp.run.confining import reject_outside
+    from tabapp.run.record.confining import reject_outside
 
     path = tmp_path / "commands.jsonl"
     for name in OUTSIDE:

@@ -15,13 +15,13 @@ import pytest
 from tabapp import user_folders
 from tabapp.cli.main import run_command_line
 from tabapp.errors import UsageError
-from tabapp.run import events as ev
-from tabapp.run import origin
-from tabapp.run.config import RunConfig
-from tabapp.run.confining import bundle_of, own_config, reject_outside
-from tabapp.run.folder import RunFolder
-from tabapp.run.resuming import resumed_config, save_resumed
-from tabapp.run.state import RunState, reduce
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record import events as ev
+from tabapp.run.record import origin
+from tabapp.run.record.confining import bundle_of, own_config, reject_outside
+from tabapp.run.record.folder import RunFolder
+from tabapp.run.record.resuming import resumed_config, save_resumed
+from tabapp.run.record.state import RunState, reduce
 from tests.run.recording import finished, write_run
 
 USAGE = 2

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tabapp.cli.main import run_command_line
-from tabapp.run.folder import list_runs
+from tabapp.run.record.folder import list_runs
 from tests.waiting import HANG_SECONDS
 
 FEATURES = ("*", "^a$", "price [$]", "mass [kg]", "[/b]", "[red]", "^.*$", "a.b", "#", "-1")

@@ -13,14 +13,14 @@ import polars as pl
 import pytest
 
 from tabapp.cli.main import run_command_line
-from tabapp.data.pages import saved_rows
-from tabapp.data.read import ReadOptions, read_table
-from tabapp.data.stream import is_large, read_parts
-from tabapp.engine.recovery import read_arrow
+from tabapp.data.reading.pages import saved_rows
+from tabapp.data.reading.read import ReadOptions, read_table
+from tabapp.data.reading.stream import is_large, read_parts
+from tabapp.engine.loop.recovery import read_arrow
 from tabapp.errors import UsageError
-from tabapp.run.config import RunConfig
-from tabapp.run.folder import RunFolder, create_run, list_runs
-from tabapp.run.resuming import save_resumed
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record.folder import RunFolder, create_run, list_runs
+from tabapp.run.record.resuming import save_resumed
 from tests.cli.tables import HEADER, rows, write
 from tests.waiting import HANG_SECONDS
 
@@ -109,8 +109,8 @@ def test_a_run_is_resumed(run, made):
 def test_every_reader_takes_every_name(tmp_path, monkeypatch, name, suffix):
     """Relative paths, too: Polars expands `~`."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tabapp.data.stream.LARGE_ROWS", 1)
-    monkeypatch.setattr("tabapp.data.stream.LARGE_TEXT", 1)
+    monkeypatch.setattr("tabapp.data.reading.stream.LARGE_ROWS", 1)
+    monkeypatch.setattr("tabapp.data.reading.stream.LARGE_TEXT", 1)
     path = Path(name) / f"t{name}{suffix}"
     path.parent.mkdir()
     frame = pl.DataFrame({"a": ["1", "2"], "b": ["x", "y"]})
@@ -139,7 +139,7 @@ def test_a_run_refuses_what_it_cannot_record(tmp_path, field):
 
 
 def test_polars_never_receives_a_path():
-    """`tabapp.data.table_files` alone opens files for Polars, which takes brackets in a path for a pattern."""
+    """`tabapp.data.reading.table_files` alone opens files for Polars, which takes brackets in a path for a pattern."""
     found: list[str] = []
     for source in sorted([*ROOT.glob("tabapp/**/*.py"), *ROOT.glob("plugins/**/*.py")]):
         if source.name == "table_files.py":

@@ -10,11 +10,11 @@ import sys
 
 import pytest
 
-from tabapp.bundle.contents import open_bundle
+from tabapp.bundle.files.contents import open_bundle
 from tabapp.cli.main import run_command_line
 from tabapp.errors import ExitCode
-from tabapp.run.config import RunConfig
-from tabapp.run.folder import RunFolder, create_run
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record.folder import RunFolder, create_run
 from tests.waiting import HANG_SECONDS
 
 COLUMNS = ('a"x', "b,c", "new\nline", " sp ", 'the "size"')

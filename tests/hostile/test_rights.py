@@ -16,8 +16,8 @@ from tabapp.cli.main import run_command_line
 from tabapp.cli.stdin import keep_stdin
 from tabapp.metrics import registry as metric_registry
 from tabapp.models import registry
-from tabapp.run.config import RunConfig
-from tabapp.run.folder import RunFolder, create_run
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record.folder import RunFolder, create_run
 from tests.run.recording import write_run
 
 METRIC = """

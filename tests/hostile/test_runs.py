@@ -23,11 +23,11 @@ import pytest
 
 from tabapp.cli.main import run_command_line
 from tabapp.errors import DataError, ExitCode, TabappError, UsageError
-from tabapp.run import events as ev
-from tabapp.run.description import describe_run
-from tabapp.run.folder import CommandReader, EventLog, EventReader, RunFolder, find_run, list_runs
-from tabapp.run.resuming import resumed_config
-from tabapp.run.state import seconds_used
+from tabapp.run.record import events as ev
+from tabapp.run.record.description import describe_run
+from tabapp.run.record.folder import CommandReader, EventLog, EventReader, RunFolder, find_run, list_runs
+from tabapp.run.record.resuming import resumed_config
+from tabapp.run.record.state import seconds_used
 from tests.run.recording import write_run
 from tests.tables import write_wine
 from tests.waiting import HANG_SECONDS
@@ -167,8 +167,8 @@ def hang_guard() -> Generator[None]:
 
 def repair(folder: RunFolder) -> list[str]:
     """What a resumed engine does before its first fit; returns its warnings."""
-    from tabapp.engine.recovery import recover
-    from tabapp.engine.studies import known_trials, open_study
+    from tabapp.engine.loop.recovery import recover
+    from tabapp.engine.loop.studies import known_trials, open_study
 
     warnings: list[str] = []
     recover(folder, folder.config(), warnings.append)
@@ -451,7 +451,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, finished_run: RunFold
                 assert done.returncode == 2
                 assert "is a symbolic link" in done.stderr
             else:
-                from tabapp.run.folder import reject_links
+                from tabapp.run.record.folder import reject_links
 
                 with pytest.raises(UsageError, match="is a symbolic link"):
                     reject_links(folder.path)
@@ -484,7 +484,7 @@ def test_last_is_the_newest_run_and_a_slash_makes_a_path(
 
 def test_a_clock_set_forward_uses_no_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1e9
-    monkeypatch.setattr("tabapp.run.folder.time.time", lambda: now)
+    monkeypatch.setattr("tabapp.run.record.folder.time.time", lambda: now)
     log = EventLog(tmp_path / "events.jsonl")
     log.append(ev.RunStarted(run="r", name="r", data="d", pid=1, seed=0, budget=60.0, version="0"))
     now += 1e6

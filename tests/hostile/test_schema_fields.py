@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tabapp.bundle.write import write_bundle
+from tabapp.bundle.writing.write import write_bundle
 from tabapp.cli.main import run_command_line
 from tabapp.data.infer import infer_schema
 from tabapp.data.schema_checks import schema_problem

@@ -10,7 +10,7 @@ import pytest
 from textual.widgets import Input, Static
 
 from tabapp.errors import UsageError
-from tabapp.run import events as ev
+from tabapp.run.record import events as ev
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Dialog, Option, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice

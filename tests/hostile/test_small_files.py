@@ -10,10 +10,10 @@ import pytest
 
 from tabapp.cli.main import run_command_line
 from tabapp.data import limits as data_limits
-from tabapp.data import records
-from tabapp.data.parquet_sizes import row_groups
-from tabapp.data.read import ReadOptions, read_table
-from tabapp.data.stream import read_parts
+from tabapp.data.reading import records
+from tabapp.data.reading.parquet_sizes import row_groups
+from tabapp.data.reading.read import ReadOptions, read_table
+from tabapp.data.reading.stream import read_parts
 from tabapp.errors import DataError, ExitCode, TooLargeError
 from tests.hostile.bodies import ARROW, BODIES, CSV, PARQUET
 from tests.hostile.delta_texts import equal_texts

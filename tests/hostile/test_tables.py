@@ -16,12 +16,12 @@ import pytest
 from backports import zstd
 
 from tabapp.cli.main import run_command_line
-from tabapp.data import decode
-from tabapp.data.arrow_sizes import claimed_bytes
-from tabapp.data.dialect import unique_names
-from tabapp.data.head import first_rows
-from tabapp.data.read import ReadOptions, read_table
-from tabapp.data.sample import read_sample
+from tabapp.data.reading import decode
+from tabapp.data.reading.arrow_sizes import claimed_bytes
+from tabapp.data.reading.dialect import unique_names
+from tabapp.data.reading.head import first_rows
+from tabapp.data.reading.read import ReadOptions, read_table
+from tabapp.data.reading.sample import read_sample
 from tabapp.errors import DataError, ExitCode, UsageError
 from tests.hostile import table_corpus
 from tests.waiting import HANG_SECONDS

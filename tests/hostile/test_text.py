@@ -17,13 +17,13 @@ from rich.cells import cell_len
 
 import tabapp
 from tabapp import printable
-from tabapp.bundle.card import model_card
-from tabapp.bundle.contents import open_bundle
-from tabapp.bundle.write import write_bundle
+from tabapp.bundle.files.card import model_card
+from tabapp.bundle.files.contents import open_bundle
+from tabapp.bundle.writing.write import write_bundle
 from tabapp.cli.completion import header
 from tabapp.cli.main import run_command_line
 from tabapp.data.infer import infer_schema
-from tabapp.data.spreadsheet import without_formulas
+from tabapp.data.reading.spreadsheet import without_formulas
 from tabapp.errors import BundleError, DataError, UsageError
 from tabapp.headless.summary import print_summary
 from tests.bundle import making

@@ -11,10 +11,10 @@ import torch
 
 from tabapp.features.arrays import Table
 from tabapp.models.contract import FitStopped
-from tabapp.nn.objective import Objective
-from tabapp.nn.params import TrainingParams
 from tabapp.nn.plugin import DeepPlugin, Sizes
-from tabapp.nn.trainer import train_network
+from tabapp.nn.training.objective import Objective
+from tabapp.nn.training.params import TrainingParams
+from tabapp.nn.training.trainer import train_network
 from tests.plugins.tables import make_context, make_table
 
 N_ROWS = 64

@@ -11,10 +11,10 @@ from torch import nn
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.models import registry
 from tabapp.models.contract import FitContext, Shape
-from tabapp.nn import gather
-from tabapp.nn.embeddings import FlatInput, OneHotOrEmbedding
 from tabapp.nn.integrated import PathError, integrated_gradients
-from tabapp.nn.objective import Objective
+from tabapp.nn.layers import gather
+from tabapp.nn.layers.embeddings import FlatInput, OneHotOrEmbedding
+from tabapp.nn.training.objective import Objective
 
 QUICK = ("mlp", "ft_transformer", "tabm")
 NETWORKS = (*QUICK, "resnet", "snn", "node", "tabnet", "grownet", "dcn_v2", "autoint", "dcap", "tab_transformer", "amformer",

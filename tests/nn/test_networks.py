@@ -22,9 +22,9 @@ from torch import nn
 from tabapp.features.arrays import Table
 from tabapp.models import registry
 from tabapp.models.contract import Shape
-from tabapp.nn.objective import Objective
-from tabapp.nn.params import TrainingParams
 from tabapp.nn.plugin import DeepPlugin, SavedModel, Sizes
+from tabapp.nn.training.objective import Objective
+from tabapp.nn.training.params import TrainingParams
 from tests.nn.overfitting import SIZES, lowest_training_loss
 from tests.plugins.tables import make_context, make_table
 

@@ -14,11 +14,11 @@ from tabapp_plugins.tabr import TabRNetwork, TabRParams
 from tabapp.features.arrays import Table
 from tabapp.models import registry
 from tabapp.models.contract import FittedModel, Shape, Task
-from tabapp.nn import cuda_graphs, trainer
-from tabapp.nn.objective import Objective
-from tabapp.nn.params import TrainingParams
 from tabapp.nn.plugin import DeepPlugin, Sizes
 from tabapp.nn.retrieval import Candidates, RetrievalNetwork, too_many_rows
+from tabapp.nn.training import cuda_graphs, trainer
+from tabapp.nn.training.objective import Objective
+from tabapp.nn.training.params import TrainingParams
 from tests.plugins.tables import make_context, make_table
 
 PARAMS: dict[str, TrainingParams] = {

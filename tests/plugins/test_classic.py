@@ -17,7 +17,7 @@ from tabapp_plugins.mlp import MLP
 from tabapp.features.arrays import Table
 from tabapp.features.saved import demand_limits
 from tabapp.models.contract import Plugin
-from tabapp.nn.objective import Objective
+from tabapp.nn.training.objective import Objective
 from tests.plugins.tables import make_context, make_table, shape_of
 
 

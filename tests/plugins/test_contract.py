@@ -14,7 +14,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from tabapp_plugins.lightgbm_model import TREES_TOGETHER
+from tabapp_plugins.trees.lightgbm_model import TREES_TOGETHER
 
 from tabapp.explain.fold_model import FoldModel
 from tabapp.explain.permutation import permutation_importance

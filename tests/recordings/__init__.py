@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tabapp.run import events as ev
+from tabapp.run.record import events as ev
 
 FOLDER = Path(__file__).parent
 START = 1_790_000_000.0

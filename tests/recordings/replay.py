@@ -16,12 +16,12 @@ from typing import Any
 
 import msgspec
 
-from tabapp.run import commands as cmd
-from tabapp.run import events as ev
-from tabapp.run.commands import AnyCommand
-from tabapp.run.config import RunConfig
-from tabapp.run.folder import CommandReader, RunFolder, create_run
-from tabapp.run.state import RunState, reduce
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record import commands as cmd
+from tabapp.run.record import events as ev
+from tabapp.run.record.commands import AnyCommand
+from tabapp.run.record.folder import CommandReader, RunFolder, create_run
+from tabapp.run.record.state import RunState, reduce
 from tests.recordings import events_of
 
 POLL_SECONDS = 0.02

@@ -18,8 +18,8 @@ from tabapp.report.make import make_report, summary_of
 from tabapp.report.markdown import escaped, to_markdown
 from tabapp.report.parts import Bar, Bars, Facts, HeatMap, Histogram, Lines, Report, Section, Series, Table, Text
 from tabapp.report.svg import draw_bars, draw_lines, number, ticks
-from tabapp.run import events as ev
-from tabapp.run.state import RunState, format_score, reduce, replay
+from tabapp.run.record import events as ev
+from tabapp.run.record.state import RunState, format_score, reduce, replay
 from tests.recordings import events_of
 from tests.recordings.replay import make_run
 from tests.run.recording import analyses

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from tabapp.run import events as ev
-from tabapp.run.config import RunConfig
-from tabapp.run.folder import EventLog, RunFolder
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import EventLog, RunFolder
 
 MODEL = ev.ModelView(name="lightgbm", title="LightGBM", family="gbdt")
 ENSEMBLE_ROW = ev.LeaderboardRow(

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from tabapp.report.make import make_report
-from tabapp.run import events as ev
-from tabapp.run.diagnoses import diagnosis_tables
-from tabapp.run.state import RunState, replay, subject_of
+from tabapp.run.record import events as ev
+from tabapp.run.record.state import RunState, replay, subject_of
+from tabapp.run.texts.diagnoses import diagnosis_tables
 from tabapp.tui.viewmodels.model_card import model_card
 from tests.run.recording import ENSEMBLE_ROW, LIGHTGBM_ROW, analyses, finished, recorded, target_result, targets
 

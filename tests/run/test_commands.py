@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tabapp.errors import UsageError
-from tabapp.run import commands as cmd
-from tabapp.run.messages import VERSION
+from tabapp.run.record import commands as cmd
+from tabapp.run.record.messages import VERSION
 
 EXAMPLES = [
     cmd.Start(),

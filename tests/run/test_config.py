@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabapp.cli.run import run as run_command
+from tabapp.cli.commands.run import run as run_command
 from tabapp.errors import UsageError
-from tabapp.run.config import (
+from tabapp.run.options.config import (
     DEFAULT_BUDGET,
     RunConfig,
     command_line,

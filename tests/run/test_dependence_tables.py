@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tabapp.run import events as ev
-from tabapp.run.dependence_tables import attention_tables
-from tabapp.run.state import RunState
+from tabapp.run.record import events as ev
+from tabapp.run.record.state import RunState
+from tabapp.run.texts.dependence_tables import attention_tables
 
 
 def test_attention_of_one_query_is_a_column_sorted_by_its_ratio_to_chance():

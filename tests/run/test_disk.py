@@ -13,9 +13,9 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError
 
 from tabapp.engine.session import Session
-from tabapp.run.config import RunConfig
 from tabapp.run.disk import is_disk_full
-from tabapp.run.folder import create_run
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record.folder import create_run
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import typing
 import msgspec
 import pytest
 
-from tabapp.run import events as ev
+from tabapp.run.record import events as ev
 from tests.run.recording import analyses, finished, recorded, targets
 
 KINDS = typing.get_args(ev.AnyEvent)

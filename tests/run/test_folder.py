@@ -11,10 +11,10 @@ import pytest
 
 from tabapp import files
 from tabapp.errors import UsageError
-from tabapp.run import commands as cmd
-from tabapp.run import events as ev
-from tabapp.run.config import RunConfig
-from tabapp.run.folder import (
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record import commands as cmd
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import (
     CommandReader,
     EventLog,
     EventReader,
@@ -143,7 +143,7 @@ def test_run_is_locked_by_one_process(tmp_path):
 def test_lock_is_released_when_its_holder_is_killed(tmp_path):
     folder = create_run(CONFIG, tmp_path)
     code = (
-        "import sys, time; from pathlib import Path; from tabapp.run.folder import RunFolder\n"
+        "import sys, time; from pathlib import Path; from tabapp.run.record.folder import RunFolder\n"
         "with RunFolder(Path(sys.argv[1])).lock():\n    print('held', flush=True); time.sleep(60)"
     )
     holder = subprocess.Popen([sys.executable, "-c", code, str(folder.path)], stdout=subprocess.PIPE, text=True)
@@ -305,8 +305,8 @@ def test_damaged_command_is_rejected_and_the_next_one_is_read(tmp_path):
 def test_processes_append_lines_without_interleaving(tmp_path):
     folder = create_run(CONFIG, tmp_path)
     code = (
-        "import sys; from pathlib import Path; from tabapp.run.commands import StopModel\n"
-        "from tabapp.run.folder import RunFolder\n"
+        "import sys; from pathlib import Path; from tabapp.run.record.commands import StopModel\n"
+        "from tabapp.run.record.folder import RunFolder\n"
         "for n in range(200): RunFolder(Path(sys.argv[1])).send(StopModel(model=sys.argv[2] * 300))"
     )
     senders = [subprocess.Popen([sys.executable, "-c", code, str(folder.path), name]) for name in "ab"]

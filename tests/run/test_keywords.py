@@ -12,8 +12,8 @@ import pytest
 import tabapp
 from tabapp.cli.options import RUN_OPTIONS
 from tabapp.errors import UsageError
-from tabapp.run.config import RunConfig
-from tabapp.run.keywords import config_from_keywords, in_python, keyword_fields
+from tabapp.run.options.config import RunConfig
+from tabapp.run.options.keywords import config_from_keywords, in_python, keyword_fields
 
 VIEW_OPTIONS = {"auto", "runs_dir", "plain", "json", "quiet", "verbose", "web", "port"}
 

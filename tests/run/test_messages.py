@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tabapp.errors import UsageError
-from tabapp.run import paging, prediction
-from tabapp.run.messages import VERSION
+from tabapp.run.protocol import paging, prediction
+from tabapp.run.record.messages import VERSION
 
 CONDITION = paging.RowCondition(column="age", operator=">", value="3", number=3.0, negated=False)
 FINDING = prediction.Finding(finding="missing", column="age", refused=True, message="is missing")

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from tabapp.headless.summary import leaderboard_cells
-from tabapp.run.provisional import provisional_scores, score_or_provisional
-from tabapp.run.state import ActiveFit, RunState
+from tabapp.run.record.state import ActiveFit, RunState
+from tabapp.run.texts.provisional import provisional_scores, score_or_provisional
 from tests.run.recording import LIGHTGBM_ROW, PLAN
 
 QUEUED_ROW = msgspec.structs.replace(

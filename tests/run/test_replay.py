@@ -8,10 +8,10 @@ from collections import Counter
 import msgspec
 import pytest
 
-from tabapp.run import commands as cmd
-from tabapp.run import events as ev
-from tabapp.run.folder import EventReader
-from tabapp.run.state import CURVE_LENGTH, FEED_LENGTH, RESOURCES_LENGTH, RunState, reduce, replay
+from tabapp.run.record import commands as cmd
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import EventReader
+from tabapp.run.record.state import CURVE_LENGTH, FEED_LENGTH, RESOURCES_LENGTH, RunState, reduce, replay
 from tests.formats.make import HERE as FORMATS
 from tests.formats.make import RUN
 from tests.recordings import FOLDER, NAMES, events_of, lines_of

@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from tabapp.cli.run import attach
+from tabapp.cli.commands.run import attach
 from tabapp.errors import UsageError
-from tabapp.run.folder import EventReader
-from tabapp.run.replaying import LONGEST_PAUSE, ReplayReader, parse_speed
+from tabapp.run.record.folder import EventReader
+from tabapp.run.record.replaying import LONGEST_PAUSE, ReplayReader, parse_speed
 from tests.cli.test_predicting import call
 from tests.run.recording import write_run
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tabapp.errors import UsageError
-from tabapp.run.folder import EventLog, EventReader, RunBusy
-from tabapp.run.resuming import resumed_config
-from tabapp.run.state import seconds_used
+from tabapp.run.record.folder import EventLog, EventReader, RunBusy
+from tabapp.run.record.resuming import resumed_config
+from tabapp.run.record.state import seconds_used
 from tests.run.recording import finished, write_run
 
 

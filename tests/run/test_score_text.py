@@ -10,11 +10,11 @@ import pytest
 
 from tabapp.headless.summary import print_result, print_summary
 from tabapp.report.make import make_report
-from tabapp.run import events as ev
-from tabapp.run.description import describe_run
-from tabapp.run.folder import EventLog, RunFolder
-from tabapp.run.score_text import folds_text, score_with_folds, validation_of
-from tabapp.run.state import RunState, is_new_best, is_partial
+from tabapp.run.record import events as ev
+from tabapp.run.record.description import describe_run
+from tabapp.run.record.folder import EventLog, RunFolder
+from tabapp.run.record.score_text import folds_text, score_with_folds, validation_of
+from tabapp.run.record.state import RunState, is_new_best, is_partial
 from tabapp.tui.session import notifications
 from tabapp.tui.viewmodels.model_details import model_details
 from tabapp.tui.viewmodels.texts import Snapshot, one_line_status, status_content

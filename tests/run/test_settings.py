@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tabapp.errors import UsageError
-from tabapp.run.settings import Settings, load_settings, settings_file
+from tabapp.run.options.settings import Settings, load_settings, settings_file
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabapp.run import events as ev
-from tabapp.run.state import CURVE_LENGTH, FEED_LENGTH, RESOURCES_LENGTH, RunState, format_score, reduce, replay
+from tabapp.run.record import events as ev
+from tabapp.run.record.state import CURVE_LENGTH, FEED_LENGTH, RESOURCES_LENGTH, RunState, format_score, reduce, replay
 from tests.run.recording import ENSEMBLE_ROW, LIGHTGBM_ROW, PLAN, recorded
 
 

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from tabapp.errors import UsageError
 from tabapp.headless.follow import PlainView
-from tabapp.run import events as ev
-from tabapp.run.config import RunConfig
-from tabapp.run.description import describe_run
-from tabapp.run.folder import create_run
-from tabapp.run.mean_score import mean_score
-from tabapp.run.state import RunState, history_until_now, reduce, replay
-from tabapp.run.target_of import run_of_target
-from tabapp.run.targets import folders_of_targets, join_targets, resolve_targets, split_targets
+from tabapp.run.options.config import RunConfig
+from tabapp.run.options.targets import folders_of_targets, join_targets, resolve_targets, split_targets
+from tabapp.run.record import events as ev
+from tabapp.run.record.description import describe_run
+from tabapp.run.record.folder import create_run
+from tabapp.run.record.state import RunState, history_until_now, reduce, replay
+from tabapp.run.record.target_of import run_of_target
+from tabapp.run.texts.mean_score import mean_score
 from tabapp.tui.widgets.feed import newest
 from tests.run.recording import LIGHTGBM_ROW, PLAN, recorded, target_result
 from tests.run.test_state import numbered

@@ -11,12 +11,13 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from tabapp.engine import jobs
-from tabapp.run import commands, comparing, exporting
-from tabapp.run import events as ev
-from tabapp.run import explaining as rows
-from tabapp.run.state import FinishedFit, RunState, format_score, reduce
-from tabapp.run.undefined import Decoder, defined
+from tabapp.engine.fit import jobs
+from tabapp.run.protocol import comparing, exporting
+from tabapp.run.protocol import row_requests as rows
+from tabapp.run.record import commands
+from tabapp.run.record import events as ev
+from tabapp.run.record.state import FinishedFit, RunState, format_score, reduce
+from tabapp.run.record.undefined import Decoder, defined
 
 
 def filled(kind: inspect.Type) -> Any:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tabapp.bundle.box import BoxedPredictor
-from tabapp.bundle.load import LoadedBundle, load_bundle
+from tabapp.bundle.confined.box import BoxedPredictor
+from tabapp.bundle.prediction.load import LoadedBundle, load_bundle
 from tabapp.serve.bodies import decode_file
 from tests.waiting import HANG_SECONDS, wait_until
 

@@ -16,7 +16,7 @@ import msgspec
 import polars as pl
 import pytest
 
-from tabapp.bundle.load import load_bundle
+from tabapp.bundle.prediction.load import load_bundle
 from tabapp.errors import BundleError
 from tabapp.printable import is_printable
 from tabapp.serve import bundles as bundles_module

@@ -124,7 +124,7 @@ def assert_a_killed_model_process_is_restarted(server) -> None:
     before = server.ask("POST", "/predict", {"rows": [GOOD]}).json
     # The other child decodes bodies, and is replaced by the next one.
     for child in psutil.Process(server.process.pid).children():
-        is_model = "tabapp.bundle.boxed" in child.cmdline()
+        is_model = "tabapp.bundle.confined.box_child" in child.cmdline()
         child.kill()
         if is_model:
             child.wait()

@@ -12,7 +12,7 @@ from benchmarks.lab import variants
 from benchmarks.lab.collect import RandomTrial
 from benchmarks.lab.library import Library
 from benchmarks.lab.replay import OVERHEAD_SECONDS, START_SECONDS, blended, replay, standard_errors
-from tabapp.engine import gains
+from tabapp.engine.schedule import gains
 from tabapp.ensemble import greedy
 from tabapp.models import registry
 from tabapp.models.contract import Shape

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from benchmarks.worker_time import mean_shares, names_of, read, worker_time
-from tabapp.run import events as ev
-from tabapp.run.records import EnsembleMember
+from tabapp.run.record import events as ev
+from tabapp.run.record.records import EnsembleMember
 
 PLAN: dict[str, Any] = {
     "target": "y",

@@ -20,10 +20,10 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from tabapp.engine.jobs import FitResult
+from tabapp.engine.fit.jobs import FitResult
 from tabapp.files import sha256
-from tabapp.run import events as ev
-from tabapp.run.folder import EventReader, RunFolder, list_runs
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import EventReader, RunFolder, list_runs
 from tests.waiting import HANG_SECONDS, wait_until
 
 MODELS = "linear,lightgbm,mlp"
@@ -55,10 +55,10 @@ def name_of(process: psutil.Process) -> str:
     """What a process of a run is: its engine, one of its servers, or a fit."""
     with suppress(psutil.Error):
         words = " ".join(process.cmdline())
-        if "tabapp.worker" in words:
+        if "tabapp.processes.engine" in words:
             return "engine"
         parent = process.parent()
-        if parent is not None and "tabapp.worker" in " ".join(parent.cmdline()):
+        if parent is not None and "tabapp.processes.engine" in " ".join(parent.cmdline()):
             return "server"
         return "fit"
     return "ended"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tabapp.run.folder import list_runs
+from tabapp.run.record.folder import list_runs
 from tests.tables import write_wine
 from tests.torture.disturbing import HANG_SECONDS, OPTIONS, command, complete_fits, scores_of, start
 from tests.waiting import wait_until

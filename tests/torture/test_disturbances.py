@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tabapp import files
-from tabapp.run.folder import RunFolder, list_runs
+from tabapp.run.record.folder import RunFolder, list_runs
 from tests.tables import write_wine
 from tests.torture.disturbing import (
     DISTURBANCES,

@@ -15,10 +15,10 @@ from textual import events
 from textual.command import CommandInput, CommandList, CommandPalette
 from textual.pilot import Pilot
 
-from tabapp.run import events as ev
-from tabapp.run.commands import COMMANDS
-from tabapp.run.folder import RunFolder
-from tabapp.run.settings import Settings
+from tabapp.run.options.settings import Settings
+from tabapp.run.record import events as ev
+from tabapp.run.record.commands import COMMANDS
+from tabapp.run.record.folder import RunFolder
 from tabapp.tui import app as app_module
 from tabapp.tui.app import AttachedApp, TabappApp
 from tabapp.tui.session import engine_handle, quitting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tabapp.run import events as ev
+from tabapp.run.record import events as ev
 
 BINS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tabapp.run import explaining as messages
+from tabapp.run.protocol import row_requests as messages
 from tabapp.tui.session.row_explanation import ExplainerClient
 
 CELLS = {

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from tabapp import metrics
-from tabapp.run import events as ev
-from tabapp.run.config import RunConfig
-from tabapp.run.folder import RunFolder, create_run
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import RunFolder, create_run
 
 START = 1_790_000_000.0
 BUDGET = 120.0

@@ -15,9 +15,9 @@ from textual.command import CommandList, CommandPalette
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tabapp.run import events as ev
-from tabapp.run.folder import RunFolder
-from tabapp.run.prediction import Checked
+from tabapp.run.protocol.prediction import Checked
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import RunFolder
 from tabapp.tui import app as app_module
 from tabapp.tui.app import TabappApp
 from tabapp.tui.chrome.actions import TABS, Action, Scope

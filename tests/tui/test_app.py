@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tabapp.run import events as ev
+from tabapp.run.record import events as ev
 from tabapp.tui.app import AttachedApp
 from tabapp.tui.browse import Shown, show_runs
 from tabapp.tui.dialogs.basic import Decision, Reading

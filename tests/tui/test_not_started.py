@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tabapp.run import events as ev
+from tabapp.run.record import events as ev
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.widgets.leaderboard import Leaderboard
 from tabapp.tui.widgets.model_panels import Models

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from textual.widgets import Static
 
-from tabapp.run import events as ev
-from tabapp.run.exporting import Compared, ExportOptions, ExportRow
+from tabapp.run.protocol.exporting import Compared, ExportOptions, ExportRow
+from tabapp.run.record import events as ev
 from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Reading
 from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.session import bundle_export

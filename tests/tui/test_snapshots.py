@@ -12,10 +12,10 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from tabapp.run import events as ev
-from tabapp.run.commands import Pause
-from tabapp.run.comparing import ComparedModel, ComparedRun, Comparison, Difference
-from tabapp.run.folder import RunFolder
+from tabapp.run.protocol.comparing import ComparedModel, ComparedRun, Comparison, Difference
+from tabapp.run.record import events as ev
+from tabapp.run.record.commands import Pause
+from tabapp.run.record.folder import RunFolder
 from tabapp.tui.app import AttachedApp
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.screens.predict import PredictView

@@ -10,7 +10,7 @@ from textual.command import CommandPalette
 from textual.widget import Widget
 from textual.widgets import Button
 
-from tabapp.run import events as ev
+from tabapp.run.record import events as ev
 from tabapp.tui.chrome.actions import ACTIONS, TABS, Action, Scope
 from tabapp.tui.dialogs.basic import Dialog, Reading
 from tabapp.tui.screens.data import DataView

@@ -15,9 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tabapp.cli import run as running
+from tabapp.cli.commands import run as running
 from tabapp.cli.main import run_command_line
-from tabapp.run.folder import list_runs
+from tabapp.run.record.folder import list_runs
 from tests.cli.tables import write_tables
 from tests.run.recording import write_run
 from tests.waiting import HANG_SECONDS, wait_until
@@ -187,7 +187,7 @@ def test_unstarted_run_is_deleted_when_the_server_stops(place: Path) -> None:
     out, err = server.communicate(timeout=HANG_SECONDS)
     assert (server.returncode, out) == (0, ""), err
     assert not folder.path.exists()
-    wait_until_gone(place, "tabapp.worker")
+    wait_until_gone(place, "tabapp.processes.engine")
 
 
 FOREIGN: list[dict[str, str]] = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tabapp.data.checks.registry import Evidence, check
-from tabapp.data.names import looks_like_id
+from tabapp.data.kinds.names import looks_like_id
 from tabapp.data.schema import Column, DataWarning
 from tabapp.data.small import contains
 

@@ -1,4 +1,4 @@
-"""Codes of the warnings that `tabapp.data.read` reports while it reads a file."""
+"""Codes of the warnings that `tabapp.data.reading.read` reports while it reads a file."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import polars as pl
 
 from tabapp.data.checks.registry import Evidence, check
 from tabapp.data.counts import Values
-from tabapp.data.names import names_amount
+from tabapp.data.kinds.names import names_amount
 from tabapp.data.schema import Column, DataWarning
 from tabapp.data.target import format_of
 from tabapp.data.values import parse_numbers

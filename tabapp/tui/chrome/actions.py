@@ -7,7 +7,7 @@ from typing import Literal
 
 from textual.binding import Binding
 
-from tabapp.run.state import RunState
+from tabapp.run.record.state import RunState
 
 View = Literal["run", "data", "table", "models", "tuning", "explain", "predict", "row", "runs", "log"]
 Scope = Literal["everywhere", View]

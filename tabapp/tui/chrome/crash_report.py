@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 
 from tabapp import files
-from tabapp.run.folder import RunFolder
+from tabapp.run.record.folder import RunFolder
 
 
 def report_crash(folder: RunFolder) -> str:

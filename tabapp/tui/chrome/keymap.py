@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tabapp.errors import UsageError, did_you_mean
-from tabapp.run.settings import Settings, settings_file
+from tabapp.run.options.settings import Settings, settings_file
 from tabapp.tui.chrome.actions import ACTIONS, REMAPPED
 
 if TYPE_CHECKING:

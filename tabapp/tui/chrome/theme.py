@@ -12,7 +12,7 @@ from tabapp.errors import UsageError, did_you_mean
 if TYPE_CHECKING:
     from textual.app import App
 
-    from tabapp.run.settings import Settings
+    from tabapp.run.options.settings import Settings
 
 THEME = Theme(
     name="tabapp",

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tabapp.errors import UsageError
-from tabapp.run import paging
-from tabapp.run.client import open_log
-from tabapp.run.folder import RunFolder
+from tabapp.run.protocol import paging
+from tabapp.run.protocol.client import open_log
+from tabapp.run.record.folder import RunFolder
 from tabapp.tui.json_process import JsonProcess
 
 
 class Pager(JsonProcess[paging.AnyRequest, paging.AnyReply]):
-    """Requests rows from `tabapp.pager`."""
+    """Requests rows from `tabapp.processes.pager`."""
 
-    MODULE = "tabapp.pager"
+    MODULE = "tabapp.processes.pager"
 
     def __init__(self, folder: RunFolder) -> None:
         super().__init__(paging.REQUESTS, paging.REPLIES)

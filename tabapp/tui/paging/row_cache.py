@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tabapp.run import paging
+from tabapp.run.protocol import paging
 from tabapp.tui.paging.client import Pager
 from tabapp.tui.viewmodels.query import Term, number, parse
 

@@ -9,9 +9,9 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Static
 
-from tabapp.run import events as ev
-from tabapp.run.config import parse_budget
-from tabapp.run.targets import join_targets
+from tabapp.run.options.config import parse_budget
+from tabapp.run.options.targets import join_targets
+from tabapp.run.record import events as ev
 from tabapp.tui.chrome.actions import UNSTARTED, View, bindings_for, has_started
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Choice, Option

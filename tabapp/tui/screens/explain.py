@@ -10,10 +10,10 @@ from textual.containers import Horizontal
 
 from tabapp.errors import TabappError
 from tabapp.printable import one_line
-from tabapp.run import events as ev
-from tabapp.run.analyses import analyze_in_background
-from tabapp.run.diagnoses import diagnosis_tables, table_of
-from tabapp.run.state import title_of
+from tabapp.run.protocol.analyses import analyze_in_background
+from tabapp.run.record import events as ev
+from tabapp.run.record.state import title_of
+from tabapp.run.texts.diagnoses import diagnosis_tables, table_of
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Ask, Choice, Option, Reading, reading_width
 from tabapp.tui.screens.base import RunView

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tabapp.run.state import RunState
+from tabapp.run.record.state import RunState
 from tabapp.tui.chrome.actions import MOVING_HELP, Phase, View, actions_for
 from tabapp.tui.chrome.help_texts import PANELS, SCREENS
 from tabapp.tui.content import Content

@@ -11,10 +11,10 @@ from textual.widgets import Button
 
 from tabapp.errors import TabappError, UsageError
 from tabapp.printable import one_line
-from tabapp.run.confining import bundle_of, own_config
-from tabapp.run.folder import list_runs
-from tabapp.run.places import reject_inputs
-from tabapp.run.prediction import Checked, LabelRule, Predicted, label_text
+from tabapp.run.options.places import reject_inputs
+from tabapp.run.protocol.prediction import Checked, LabelRule, Predicted, label_text
+from tabapp.run.record.confining import bundle_of, own_config
+from tabapp.run.record.folder import list_runs
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Ask, Decision, Option, Reading

@@ -8,7 +8,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from tabapp.run import commands as cmd
+from tabapp.run.record import commands as cmd
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Decision, Option, Reading
 from tabapp.tui.screens.base import NO_MODEL

@@ -10,12 +10,12 @@ from textual import on
 from textual.app import ComposeResult
 
 from tabapp.errors import TabappError
-from tabapp.run.analyses import analyze_in_background
-from tabapp.run.comparing import Comparison
-from tabapp.run.description import RunDescription, describe_run, version_of
-from tabapp.run.folder import RunFolder, list_runs
-from tabapp.run.resuming import resumed_config, save_resumed
-from tabapp.run.state import format_score
+from tabapp.run.protocol.analyses import analyze_in_background
+from tabapp.run.protocol.comparing import Comparison
+from tabapp.run.record.description import RunDescription, describe_run, version_of
+from tabapp.run.record.folder import RunFolder, list_runs
+from tabapp.run.record.resuming import resumed_config, save_resumed
+from tabapp.run.record.state import format_score
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Decision, Option, Reading

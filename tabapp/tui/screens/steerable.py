@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tabapp.run import commands as cmd
-from tabapp.run import events as ev
-from tabapp.run.bounds import MAXIMUM_SHARE, MINIMUM_SHARE
-from tabapp.run.config import format_duration
-from tabapp.run.state import RunState
+from tabapp.run.options.bounds import MAXIMUM_SHARE, MINIMUM_SHARE
+from tabapp.run.options.config import format_duration
+from tabapp.run.record import commands as cmd
+from tabapp.run.record import events as ev
+from tabapp.run.record.state import RunState
 from tabapp.tui.chrome.actions import has_started, phase_of
 from tabapp.tui.dialogs.basic import Decision, Option
 from tabapp.tui.screens.base import NO_MODEL, RunView

@@ -9,7 +9,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from tabapp.run.state import RunState, title_of
+from tabapp.run.record.state import RunState, title_of
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Choice, Option, Reading
 from tabapp.tui.screens.base import NO_TRIAL

@@ -14,9 +14,9 @@ from textual.binding import Binding, BindingType
 
 from tabapp import files
 from tabapp.errors import TabappError, UsageError
-from tabapp.run.confining import bundle_of
-from tabapp.run.exporting import AnyExportMessage, Compared, ExportOptions, run_export
-from tabapp.run.outputs import reject_replacing
+from tabapp.run.protocol.exporting import AnyExportMessage, Compared, ExportOptions, run_export
+from tabapp.run.record.confining import bundle_of
+from tabapp.run.record.outputs import reject_replacing
 from tabapp.tui.dialogs.basic import Ask, Choice, Option
 from tabapp.tui.paths import can_be_written, exists, is_file, quoted, typed_path
 from tabapp.tui.session.host import Host

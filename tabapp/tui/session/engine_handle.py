@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from subprocess import Popen
 
-from tabapp.run.client import start_detached_engine
-from tabapp.run.folder import RunFolder
+from tabapp.run.protocol.client import start_detached_engine
+from tabapp.run.record.folder import RunFolder
 
 
 class EngineHandle:

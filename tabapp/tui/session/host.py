@@ -9,11 +9,11 @@ from typing import Any, Protocol
 from textual.screen import Screen
 from textual.worker import Worker
 
-from tabapp.run.commands import AnyCommand
-from tabapp.run.config import RunConfig
-from tabapp.run.folder import RunFolder
-from tabapp.run.settings import Settings
-from tabapp.run.state import RunState
+from tabapp.run.options.config import RunConfig
+from tabapp.run.options.settings import Settings
+from tabapp.run.record.commands import AnyCommand
+from tabapp.run.record.folder import RunFolder
+from tabapp.run.record.state import RunState
 from tabapp.tui.session.engine_handle import EngineHandle
 from tabapp.tui.session.plan_changes import PlanChanges
 from tabapp.tui.viewmodels.texts import Snapshot

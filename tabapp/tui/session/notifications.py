@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from tabapp.run import events as ev
-from tabapp.run.client import log_tail
-from tabapp.run.score_text import score_with_folds
-from tabapp.run.state import format_score
+from tabapp.run.protocol.client import log_tail
+from tabapp.run.record import events as ev
+from tabapp.run.record.score_text import score_with_folds
+from tabapp.run.record.state import format_score
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.session.host import Host

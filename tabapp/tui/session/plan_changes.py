@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import Any
 
 from tabapp.errors import UsageError
-from tabapp.run import events as ev
-from tabapp.run.folder import RunFolder
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import RunFolder
 
 
 class PlanChanges:

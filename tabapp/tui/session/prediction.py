@@ -12,7 +12,14 @@ from pathlib import Path
 
 from tabapp.children import module_command
 from tabapp.errors import UsageError
-from tabapp.run.prediction import PREDICTION, AnyPredictionMessage, Checked, Predicted, Progressed, StageStarted
+from tabapp.run.protocol.prediction import (
+    PREDICTION,
+    AnyPredictionMessage,
+    Checked,
+    Predicted,
+    Progressed,
+    StageStarted,
+)
 
 LONGEST_LINE = 1 << 25
 OUTPUT_SUFFIXES = (".csv", ".parquet", ".arrow", ".jsonl")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from tabapp.run import commands as cmd
-from tabapp.run.progress import progress_of
+from tabapp.run.record import commands as cmd
+from tabapp.run.texts.progress import progress_of
 from tabapp.tui.chrome.actions import has_started, phase_of
 from tabapp.tui.dialogs.basic import Decision, Option
 from tabapp.tui.session.host import Host

@@ -1,4 +1,4 @@
-"""Explanation of single rows: the client of the process `tabapp.explainer`, and what a screen shows of one row."""
+"""Explanation of single rows: the client of the process `tabapp.processes.explainer`, and what a screen shows of one row."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from tabapp.run import explaining as messages
+from tabapp.run.protocol import row_requests as messages
 from tabapp.tui.json_process import JsonProcess
 
 _Reply = TypeVar("_Reply", bound=messages.Reply)
 
 
 class ExplainerClient(JsonProcess[messages.AnyRequest, messages.AnyReply]):
-    """Requests explanations from `tabapp.explainer`."""
+    """Requests explanations from `tabapp.processes.explainer`."""
 
-    MODULE = "tabapp.explainer"
+    MODULE = "tabapp.processes.explainer"
 
     def __init__(
         self, bundle: Path, data: Path, *, fill: bool, trust: Path | None = None, training: Path | None = None

@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tabapp.run import events as ev
-from tabapp.run.client import describe_death
-from tabapp.run.folder import EventReader, RunFolder
-from tabapp.run.state import RunState, reduce
+from tabapp.run.protocol.client import describe_death
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import EventReader, RunFolder
+from tabapp.run.record.state import RunState, reduce
 
 EVENTS_PER_BATCH = 400
 

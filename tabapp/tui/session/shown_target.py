@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from tabapp.run.folder import RunFolder
-from tabapp.run.state import RunState
+from tabapp.run.record.folder import RunFolder
+from tabapp.run.record.state import RunState
 
 
 class ShownTarget:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tabapp.run import commands as cmd
-from tabapp.run import events as ev
+from tabapp.run.record import commands as cmd
+from tabapp.run.record import events as ev
 from tabapp.tui.chrome.actions import has_started
 from tabapp.tui.session.host import Host
 from tabapp.tui.viewmodels.texts import StartStage

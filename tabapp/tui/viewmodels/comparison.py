@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tabapp.run.comparing import Comparison, verdict
-from tabapp.run.state import format_score
+from tabapp.run.protocol.comparing import Comparison, verdict
+from tabapp.run.record.state import format_score
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tabapp import charts
-from tabapp.run import events as ev
-from tabapp.run.dependence_tables import interactions_map, interactions_table, mean_over_heads
-from tabapp.run.diagnoses import DiagnosisTable
-from tabapp.run.state import RunState, subject_of
+from tabapp.run.record import events as ev
+from tabapp.run.record.state import RunState, subject_of
+from tabapp.run.texts.dependence_tables import interactions_map, interactions_table, mean_over_heads
+from tabapp.run.texts.diagnoses import DiagnosisTable
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED
 

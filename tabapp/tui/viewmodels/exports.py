@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tabapp.run.exporting import Compared, ExportOptions
-from tabapp.run.state import RunState, format_score
+from tabapp.run.protocol.exporting import Compared, ExportOptions
+from tabapp.run.record.state import RunState, format_score
 
 
 @dataclass(frozen=True)

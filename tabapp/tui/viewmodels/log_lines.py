@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tabapp import files
-from tabapp.run.state import FeedLine
+from tabapp.run.record.state import FeedLine
 
 READ_AT_MOST = 256 * 1024
 KEPT = 5000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tabapp.run import events as ev
-from tabapp.run.belonging import earlier_subject
-from tabapp.run.state import RunState, title_of
+from tabapp.run.record import events as ev
+from tabapp.run.record.belonging import earlier_subject
+from tabapp.run.record.state import RunState, title_of
 from tabapp.tui.viewmodels.texts import model_name
 
 Curve = tuple[tuple[int, float], ...]

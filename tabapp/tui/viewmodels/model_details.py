@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tabapp import charts
-from tabapp.run import events as ev
-from tabapp.run.score_text import validation_of
-from tabapp.run.state import RunState, TrialView, format_score, title_of
+from tabapp.run.record import events as ev
+from tabapp.run.record.score_text import validation_of
+from tabapp.run.record.state import RunState, TrialView, format_score, title_of
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, brief, count, milliseconds, short_seconds
 from tabapp.tui.viewmodels.trial_facts import TrialFacts, changes, plot

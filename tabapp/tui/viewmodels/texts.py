@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tabapp.run import events as ev
-from tabapp.run.progress import progress_of
-from tabapp.run.score_text import folds_text, score_with_folds
-from tabapp.run.state import RunState, format_score, is_partial
+from tabapp.run.record import events as ev
+from tabapp.run.record.score_text import folds_text, score_with_folds
+from tabapp.run.record.state import RunState, format_score, is_partial
+from tabapp.run.texts.progress import progress_of
 from tabapp.tui.chrome.actions import Phase, has_started, phase_of
 from tabapp.tui.content import Content
 

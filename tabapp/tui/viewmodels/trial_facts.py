@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from tabapp import charts
-from tabapp.run.state import RunState, TrialView, format_score, title_of
-from tabapp.run.undefined import OptionalScore
+from tabapp.run.record.state import RunState, TrialView, format_score, title_of
+from tabapp.run.record.undefined import OptionalScore
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.query import Value
 from tabapp.tui.viewmodels.texts import MUTED, brief

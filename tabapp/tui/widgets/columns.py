@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tabapp import charts
-from tabapp.run import events as ev
-from tabapp.run.state import RunState
+from tabapp.run.record import events as ev
+from tabapp.run.record.state import RunState
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED
 from tabapp.tui.widgets.table import Column, Row, Table

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tabapp import charts
-from tabapp.run import events as ev
-from tabapp.run.belonging import earlier_subject
-from tabapp.run.state import RunState, format_score, subject_of
+from tabapp.run.record import events as ev
+from tabapp.run.record.belonging import earlier_subject
+from tabapp.run.record.state import RunState, format_score, subject_of
 from tabapp.tui.chrome.actions import phase_of
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, brief, count

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tabapp import charts
-from tabapp.run import events as ev
-from tabapp.run.belonging import earlier_subject
-from tabapp.run.importance_notes import UNSTABLE, measured, notes, ranked
-from tabapp.run.state import RunState
+from tabapp.run.record import events as ev
+from tabapp.run.record.belonging import earlier_subject
+from tabapp.run.record.importance_notes import UNSTABLE, measured, notes, ranked
+from tabapp.run.record.state import RunState
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, signed
 from tabapp.tui.widgets.importance import ImportanceFacts, importance_facts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tabapp.run.state import FeedLine
+from tabapp.run.record.state import FeedLine
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED
 from tabapp.tui.widgets.panel import Panel

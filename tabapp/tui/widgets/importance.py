@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tabapp import charts
-from tabapp.run import events as ev
-from tabapp.run.importance_notes import UNSTABLE, is_incomplete, largest, measured, notes, ranked
-from tabapp.run.state import RunState, subject_of
+from tabapp.run.record import events as ev
+from tabapp.run.record.importance_notes import UNSTABLE, is_incomplete, largest, measured, notes, ranked
+from tabapp.run.record.state import RunState, subject_of
 from tabapp.tui.chrome.actions import phase_of
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, signed

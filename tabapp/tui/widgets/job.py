@@ -10,7 +10,7 @@ from textwrap import wrap
 from textual import events
 
 from tabapp.printable import one_line
-from tabapp.run.state import RunState
+from tabapp.run.record.state import RunState
 from tabapp.tui.chrome.actions import phase_of
 from tabapp.tui.content import Content
 from tabapp.tui.paths import is_file

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tabapp.run import events as ev
-from tabapp.run.provisional import provisional_scores, score_or_provisional
-from tabapp.run.state import RunState, is_partial
+from tabapp.run.record import events as ev
+from tabapp.run.record.state import RunState, is_partial
+from tabapp.run.texts.provisional import provisional_scores, score_or_provisional
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.query import Value, parse
 from tabapp.tui.viewmodels.texts import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from textual import events
 from textual.widget import Widget
 
-from tabapp.run import events as ev
-from tabapp.run.progress import progress_of
-from tabapp.run.score_text import folds_text
-from tabapp.run.state import RunState, format_score
+from tabapp.run.record import events as ev
+from tabapp.run.record.score_text import folds_text
+from tabapp.run.record.state import RunState, format_score
+from tabapp.run.texts.progress import progress_of
 from tabapp.tui.chrome.actions import TABS, Phase, Scope, View, actions_for, has_started
 from tabapp.tui.content import Content, flat
 from tabapp.tui.viewmodels.texts import FIT_STAGES, MUTED, Snapshot, clock_time, count, one_line_status

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from tabapp.run.state import RunState
+from tabapp.run.record.state import RunState
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.log_lines import LEVELS, LogLine, LogLines
 from tabapp.tui.viewmodels.texts import MUTED, count

@@ -5,9 +5,9 @@ from __future__ import annotations
 from statistics import fmean, pstdev
 
 from tabapp import charts
-from tabapp.run import events as ev
-from tabapp.run.score_text import folds_text
-from tabapp.run.state import RunState, format_score
+from tabapp.run.record import events as ev
+from tabapp.run.record.score_text import folds_text
+from tabapp.run.record.state import RunState, format_score
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.model_card import Comparison, ModelCard, differences
 from tabapp.tui.viewmodels.texts import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tabapp.run import events as ev
-from tabapp.run.state import RunState
+from tabapp.run.record import events as ev
+from tabapp.run.record.state import RunState
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, count
 from tabapp.tui.widgets.table import Table

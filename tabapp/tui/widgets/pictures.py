@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tabapp import charts
-from tabapp.run import events as ev
-from tabapp.run.diagnoses import lift_at
-from tabapp.run.state import format_score
+from tabapp.run.record import events as ev
+from tabapp.run.record.state import format_score
+from tabapp.run.texts.diagnoses import lift_at
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.model_card import Comparison, ModelCard
 from tabapp.tui.viewmodels.texts import MUTED, brief, keep_end

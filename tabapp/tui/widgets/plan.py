@@ -6,8 +6,8 @@ import re
 import textwrap
 from dataclasses import dataclass
 
-from tabapp.run import events as ev
-from tabapp.run.config import format_duration
+from tabapp.run.options.config import format_duration
+from tabapp.run.record import events as ev
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, count, short_command
 from tabapp.tui.widgets.panel import Panel, set_titles

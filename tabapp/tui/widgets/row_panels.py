@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from tabapp import charts
 from tabapp.printable import one_line
-from tabapp.run import explaining as messages
-from tabapp.run.prediction import label_text
+from tabapp.run.protocol import row_requests as messages
+from tabapp.run.protocol.prediction import label_text
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, brief, spinner
 from tabapp.tui.widgets.grid import EMPTY

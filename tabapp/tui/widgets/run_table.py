@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tabapp import charts
-from tabapp.run.description import RunDescription
-from tabapp.run.state import format_score
+from tabapp.run.record.description import RunDescription
+from tabapp.run.record.state import format_score
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.query import parse
 from tabapp.tui.viewmodels.run_list import FIELDS, filter_fields

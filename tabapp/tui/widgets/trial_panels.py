@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tabapp import charts
-from tabapp.run import events as ev
-from tabapp.run.state import RunState, format_score
+from tabapp.run.record import events as ev
+from tabapp.run.record.state import RunState, format_score
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.query import parse
 from tabapp.tui.viewmodels.texts import MUTED, brief, count, short_seconds

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tabapp import charts
-from tabapp.run import events as ev
-from tabapp.run.state import ActiveFit, RunState, TrialView, format_score, title_of
+from tabapp.run.record import events as ev
+from tabapp.run.record.state import ActiveFit, RunState, TrialView, format_score, title_of
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, count, short_seconds
 from tabapp.tui.viewmodels.trial_facts import changes, plot

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tabapp.data.infer import infer_schema
-from tabapp.data.names import names_entity
+from tabapp.data.kinds.names import names_entity
 from tests.data.checks.tables import CLASSES, NOISE, N, found, frame
 
 

@@ -1,0 +1,334 @@
+"""The commands that start or show a run: `tabapp DATA`, `attach`, `resume`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from socket import socket
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from tabapp.cli.cluster import chosen_cluster, cluster_options
+from tabapp.cli.completion import run_ids, tables
+from tabapp.cli.defaults import run_defaults
+from tabapp.cli.options import (
+    SectionedCommand,
+    Whole,
+    check_file,
+    read_budget,
+    run_options,
+    web_options,
+)
+from tabapp.cli.stdin import STDIN_FILE, keep_stdin, open_keyboard, take_keys_from
+from tabapp.errors import ExitCode, UsageError
+from tabapp.run.options.bounds import TRIALS
+from tabapp.run.options.config import Executor, RunConfig, check_folds
+from tabapp.run.options.places import reject_inputs
+from tabapp.run.options.settings import Settings, load_settings, settings_file
+from tabapp.run.record.folder import RunFolder, create_run, default_runs_dir, find_run
+from tabapp.run.record.resuming import resumed_config, save_resumed
+
+
+def _checked_out(out: Path) -> Path:
+    """Refuse at once a place for the bundle that could not be written at the end.
+
+    Raises:
+        UsageError: it is a directory or a device, or its folder is not there or may not be written.
+    """
+    if out.is_dir():
+        raise UsageError(f"--out {out} is a directory. Choose a file inside it.")
+    if out.exists() and not out.is_file():
+        raise UsageError(f"--out {out} is not a regular file. Choose another path.")
+    if not out.absolute().parent.is_dir():
+        raise UsageError(f"--out {out}: there is no folder {out.absolute().parent}. Create it first.")
+    if not os.access(out.absolute().parent, os.W_OK):
+        raise UsageError(f"--out {out}: the folder {out.absolute().parent} cannot be written. Choose another folder.")
+    return out
+
+
+def _picture_is_possible() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+
+
+def screen_is_possible() -> bool:
+    """Whether a full-screen program makes sense here: a terminal for keys, one for the picture, and not a dumb one."""
+    return sys.stdin.isatty() and _picture_is_possible()
+
+
+class RunCommand(SectionedCommand):
+    """A command whose options have the defaults that the user's configuration gives them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing and not {"-h", "--help"} & set(args):
+            ctx.default_map = run_defaults(load_settings(), self)
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=RunCommand, name="run")
+@click.argument("data", shell_complete=tables)
+@run_options
+def run(
+    data: str,
+    auto: bool,
+    runs_dir: Path | None,
+    plain: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+    web: bool,
+    port: int,
+    **options: Any,
+) -> int:
+    """Open DATA in the terminal or a browser, or run it without a screen."""
+    _check_view(web, auto=auto, plain=plain, as_json=as_json)
+    if data == "-" and sys.stdin.isatty():
+        raise UsageError("- reads the table from stdin, but stdin is a terminal. Pipe a file into it.")
+    if data != "-":
+        check_file(data)
+    for name in ("test", "unlabelled"):
+        if options[name]:
+            check_file(options[name])
+            options[name] = str(Path(options[name]).resolve())
+    if options["out"]:
+        reject_inputs(options["out"], (data, options["test"], options["unlabelled"], settings_file()))
+        options["out"] = str(_checked_out(Path(options["out"])).resolve())
+    headless = auto or as_json or plain
+    keyboard: int | None = None
+    if data == "-" and not web and not headless and sys.stdout.isatty() and _picture_is_possible():
+        keyboard = open_keyboard()
+    screen = web or keyboard is not None or (not headless and screen_is_possible())
+    if not screen and not headless:
+        from tabapp.headless.narration import say
+
+        say("No terminal to draw on, so this runs headless as with --auto.")
+    config = RunConfig(data=STDIN_FILE if data == "-" else str(Path(data).resolve()), start=not screen, **options)
+    # A default in the user's configuration is for runs that have folds; two options of one command contradict each other.
+    if click.get_current_context().get_parameter_source("folds") is ParameterSource.COMMANDLINE:
+        check_folds(config)
+    settings = _screen_settings() if screen else None
+    listening = _listen(port) if web else None
+    place = (runs_dir or default_runs_dir()).absolute()
+    folder = create_run(config, place)
+    if data == "-":
+        keep_stdin(folder, config)
+    if keyboard is not None:
+        take_keys_from(keyboard)
+    if listening is not None:
+        return _in_browser(folder, place, listening, start_engine=True)
+    if screen:
+        return _screen(folder, place, start_engine=True, settings=settings)
+    code = _headless(folder, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose, start=True)
+    if code in (ExitCode.USAGE, ExitCode.DATA) and not folder.has_started:
+        # A misspelled option leaves no run, like one that is rejected before.
+        shutil.rmtree(folder.path, ignore_errors=True)
+    return code
+
+
+def _screen_settings() -> Settings:
+    """The configuration, validated before a run or a screen exists.
+
+    Raises:
+        UsageError: it is not valid.
+    """
+    from tabapp.tui.chrome.keymap import check_keys
+    from tabapp.tui.chrome.theme import check_theme
+
+    settings = load_settings()
+    check_keys(settings)
+    check_theme(settings)
+    return settings
+
+
+def _screen(
+    folder: RunFolder,
+    runs_dir: Path,
+    *,
+    start_engine: bool,
+    settings: Settings | None = None,
+    replay: float | None = None,
+) -> int:
+    from tabapp.headless.summary import print_summary
+    from tabapp.tui.browse import show_runs
+
+    settings = settings or _screen_settings()
+    shown = show_runs(folder, runs_dir=runs_dir, start_engine=start_engine, settings=settings, replay=replay)
+    for run in shown:
+        if run.start_engine and run.exit_code == 0 and not run.folder.has_started:
+            # Looked at and left: a run that never started would only clutter the list.
+            shutil.rmtree(run.folder.path, ignore_errors=True)
+    last = shown[-1]
+    if last.folder.path.exists():
+        print_summary(last.folder)
+    return last.exit_code
+
+
+def _check_view(web: bool, *, auto: bool, plain: bool, as_json: bool) -> None:
+    """Refuse two views at once.
+
+    Raises:
+        UsageError: a screen in the browser is asked for, and one without a screen too.
+    """
+    for name, asked in (("--auto", auto), ("--plain", plain), ("--json", as_json)):
+        if web and asked:
+            raise UsageError(f"--web opens a browser, but {name} shows the run without a screen. Use only one of them.")
+
+
+def _listen(port: int) -> socket:
+    """Take the port before there is a run.
+
+    Raises:
+        UsageError: the package for it is missing, or the port cannot be used.
+    """
+    try:
+        from tabapp.web.server import free_port
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("aiohttp", "textual_serve"):
+            raise
+        raise UsageError(
+            "--web needs the package textual-serve. Install it with `pip install 'tabapp[web]'`."
+        ) from None
+    return free_port(port)
+
+
+def _in_browser(folder: RunFolder, runs_dir: Path, listening: socket, *, start_engine: bool) -> int:
+    from tabapp.headless.summary import print_summary
+    from tabapp.web.server import serve_run
+
+    serve_run(folder, runs_dir.absolute(), listening, start_engine=start_engine)
+    if start_engine and not folder.has_started and not folder.is_running():
+        # Looked at and left, as on a screen in the terminal.
+        shutil.rmtree(folder.path, ignore_errors=True)
+        return 0
+    print_summary(folder)
+    finished = folder.state().finished
+    return finished.exit_code if finished is not None else 0
+
+
+def _headless(folder: RunFolder, *, plain: bool, as_json: bool, quiet: bool, verbose: bool, start: bool) -> int:
+    from tabapp.headless.follow import follow
+
+    return follow(folder, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose, start=start)
+
+
+def _view_options(function: Any) -> Any:
+    for option in reversed(
+        (
+            click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs."),
+            click.option("--plain", is_flag=True, help="Print plain lines instead of a screen."),
+            click.option("--json", "as_json", is_flag=True, help="Print one JSON event per line on stdout."),
+            click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr."),
+            click.option(
+                "-v", "--verbose", is_flag=True, help="Report every fit, and list models that were not started."
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN", shell_complete=run_ids)
+@click.option("--auto", is_flag=True, help="Follow the run without a screen.")
+@click.option(
+    "--replay", metavar="SPEED", help="Replay the run as it happened, at a multiple of its speed such as 20x."
+)
+@_view_options
+@web_options
+def attach(
+    run_id: str,
+    auto: bool,
+    replay: str | None,
+    runs_dir: Path | None,
+    plain: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+    web: bool,
+    port: int,
+) -> int:
+    """Show a running or finished run. RUN is an id, part of an id, a name, `last`, or a path with a slash."""
+    _check_view(web, auto=auto, plain=plain, as_json=as_json)
+    place = runs_dir or default_runs_dir()
+    folder = find_run(run_id, place)
+    if replay is not None:
+        return _replay(folder, place, replay, web, auto, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose)
+    if web:
+        return _in_browser(folder, place, _listen(port), start_engine=False)
+    if not (auto or plain or as_json) and screen_is_possible():
+        return _screen(folder, place, start_engine=False)
+    return _headless(folder, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose, start=False)
+
+
+def _replay(
+    folder: RunFolder,
+    runs_dir: Path,
+    speed: str,
+    web: bool,
+    auto: bool,
+    *,
+    plain: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    from tabapp.run.record.replaying import parse_speed
+
+    if web:
+        raise UsageError("--replay shows a run in the terminal. Omit --web.")
+    chosen = parse_speed(speed)
+    if not (auto or plain or as_json) and screen_is_possible():
+        return _screen(folder, runs_dir, start_engine=False, replay=chosen)
+    from tabapp.headless.replay import replay
+
+    return replay(folder, chosen, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose)
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN", shell_complete=run_ids)
+@click.option("--auto", is_flag=True, help="Follow the run without a screen.")
+@click.option("--budget", callback=read_budget, metavar="TIME", help="Additional time, such as 5m.")
+@click.option("--trials", type=Whole(TRIALS), metavar="N", help="New maximum number of trials per model.")
+@click.option("--out", type=click.Path(), metavar="FILE", help="Copy the bundle to this file.")
+@cluster_options
+@_view_options
+@web_options
+def resume(
+    run_id: str,
+    auto: bool,
+    budget: float | None,
+    trials: int | None,
+    out: str | None,
+    executor: Executor | None,
+    address: str | None,
+    runs_dir: Path | None,
+    plain: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+    web: bool,
+    port: int,
+) -> int:
+    """Resume a stopped or killed run; complete fits are kept.
+
+    RUN is an id, part of an id, a name, `last`, or a path with a slash. A run that somebody else made, or that was made on
+    another machine, reads and writes only in its own folder; --out chooses another place for its bundle.
+    """
+    _check_view(web, auto=auto, plain=plain, as_json=as_json)
+    place = runs_dir or default_runs_dir()
+    folder = find_run(run_id, place)
+    checked = str(_checked_out(Path(out)).resolve()) if out else None
+    from tabapp.headless.narration import say
+
+    executor, address = chosen_cluster(folder.config(), executor, address)
+    config = resumed_config(folder, budget, trials, out=checked, executor=executor, address=address, warn=say)
+    listening = _listen(port) if web else None
+    save_resumed(folder, config)
+    if listening is not None:
+        return _in_browser(folder, place, listening, start_engine=True)
+    if not (auto or plain or as_json) and screen_is_possible():
+        return _screen(folder, place, start_engine=True)
+    return _headless(folder, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose, start=True)

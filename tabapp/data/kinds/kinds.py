@@ -1,0 +1,147 @@
+"""The kind of each column, judged by all of its values, with the reason in one sentence."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from tabapp.data.counts import Values
+from tabapp.data.kinds.booleans import boolean_levels, false_and_true, is_boolean
+from tabapp.data.kinds.names import looks_like_id, names_date
+from tabapp.data.kinds.numeric import judge_clock, judge_number
+from tabapp.data.kinds.scales import order_of
+from tabapp.data.kinds.verdict import show, verdict
+from tabapp.data.schema import Column, Kind
+from tabapp.data.small import all_contain, first, words_and_characters
+from tabapp.data.stored import StoredType
+from tabapp.data.values import DateFormat, date_format, epoch_format, number_format, parses_as_date
+
+_FEWEST_ORDERED, _MOST_ORDERED = 3, 60
+_PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_DIGIT = re.compile(r"\d")
+
+
+def needs_search(values: Values) -> bool:
+    """Whether a short column has texts with digits that are not plain numbers, so that they may be dates or have units."""
+    return any(not _PLAIN_NUMBER.fullmatch(text) and _DIGIT.search(text) is not None for text in values.distinct)
+
+
+def judge(
+    values: Values, forced: Kind | None = None, stored: StoredType | None = None, *, search: bool = True
+) -> Column:
+    """Judge what a column is.
+
+    Args:
+        search: look for units, dates and times; without, a column that `needs_search` is text or categories.
+        forced: the kind that the user set, which overrules the judgment.
+        stored: type of the column in a typed file, which decides unless every row is equal or the user set a kind.
+
+    Raises:
+        ValueError: the forced kind is numeric or datetime and no value can be read as such.
+    """
+    if forced is not None:
+        return _forced(values, forced)
+    n, unique = values.n_present, values.n_unique
+    if n == 0:
+        return verdict(values, "constant", "Empty: every cell is missing.", role_ignore=True)
+    if unique == 1 and values.n_missing == 0:
+        return verdict(values, "constant", f"Constant: every row is {show(values.uniques[0])}.", role_ignore=True)
+    if stored is not None and (column := _judge_stored(values, stored)) is not None:
+        return column
+    if is_boolean(values):
+        false, true = false_and_true(boolean_levels(values)[0])
+        return verdict(values, "boolean", f"Two values: {show(true)} and {show(false)}.")
+    if not search:
+        column = _judge_text(values)
+        reason = f"{column.reason} The table has too many such columns to search all of them for dates and units."
+        return msgspec.structs.replace(column, reason=reason)
+    if (epoch := _judge_epoch(values)) is not None:
+        return epoch
+    if values.plain is not None and (number := judge_number(values)) is not None:
+        return number
+    compact = unique >= 5 and all_contain(values.distinct[:1000], r"^(19|20)\d{6}$")
+    if not compact and (number := judge_number(values)) is not None:
+        return number
+    dates = date_format(values.uniques, values.counts)
+    if dates is not None:
+        return _date_column(values, dates)
+    if compact and (number := judge_number(values)) is not None:
+        return number
+    return judge_clock(values) or _judge_text(values)
+
+
+def _judge_stored(values: Values, stored: StoredType) -> Column | None:
+    """Judge a column by its type in the file; None for dates outside of the years that can be read."""
+    if stored.kind == "datetime" and stored.datetime_format is not None:
+        if not bool(parses_as_date(values.uniques, stored.datetime_format).all()):
+            return None
+        reason = f"Dates stored as {stored.title}."
+        return verdict(values, "datetime", reason, dates=stored.datetime_format)
+    present = values.uniques.to_list()
+    order: tuple[str, ...] = ()
+    if _FEWEST_ORDERED <= len(present) <= _MOST_ORDERED:
+        known = set(present)
+        order = tuple(level for level in stored.order if level in known) or order_of(present)
+    reason = f"Categories stored as {stored.title}: {values.n_unique:,} distinct among {values.n_present:,} values."
+    return msgspec.structs.replace(verdict(values, "categorical", reason), order=order)
+
+
+def _judge_epoch(values: Values) -> Column | None:
+    """Judge moments counted since 1970; only the name distinguishes them from other large integers."""
+    if not names_date(values.name) or (form := epoch_format(values.uniques)) is None:
+        return None
+    what = {"epoch s": "seconds", "epoch ms": "milliseconds", "epoch us": "microseconds"}[form]
+    reason = f"Times in {what} since 1970: by the name, and by the size of all {values.n_present:,} values."
+    return verdict(values, "datetime", reason, dates=form)
+
+
+def _date_column(values: Values, dates: DateFormat) -> Column:
+    share = "all" if dates.share == 1 else f"{dates.share:.1%} of"
+    reason = f"Dates written as {dates.form.replace('%.f', '')}: {share} {values.n_present:,} values."
+    first = {"%m": "month", "%d": "day"}.get(dates.form[:2])
+    if first is not None and dates.form[3:5] in ("%m", "%d") and dates.rival is None:
+        reason += f" Only with the {first} first are all of them dates."
+    if dates.rival is not None:
+        reason += f" {dates.rival} fits them as well: if that is meant, rewrite the dates as YYYY-MM-DD."
+    return verdict(values, "datetime", reason, support=dates.share, dates=dates.form)
+
+
+def _judge_text(values: Values) -> Column:
+    n, unique = values.n_present, values.n_unique
+    words, length = words_and_characters(values.distinct)
+    share = unique / n
+    if unique > 50 and share > 0.1 and (words >= 3 or (length > 50 and words >= 2)):
+        return verdict(values, "text", f"Text: {unique:,} distinct among {n:,} values, {words:.0f} words on average.")
+    if unique == n and n >= 20:
+        if words <= 1.05:
+            reason = f"Identifier: {n:,} distinct values without spaces."
+            return verdict(values, "identifier", reason, role_ignore=True)
+        return verdict(values, "text", f"Text: {n:,} distinct values, {words:.1f} words on average.")
+    if share > 0.9 and words <= 1.05 and n >= 20 and looks_like_id(values.name):
+        reason = f"Identifier by the name: {unique:,} distinct among {n:,} values."
+        return verdict(values, "identifier", reason, support=share, role_ignore=True)
+    missing = f"; {values.n_missing:,} cells are missing" if values.n_missing else ""
+    order = order_of(first(values.distinct, _MOST_ORDERED)) if unique <= _MOST_ORDERED else ()
+    ordered = f" Ordered: {' < '.join(order[:12])}{' < …' if len(order) > 12 else ''}." if order else ""
+    column = verdict(values, "categorical", f"Categories: {unique:,} distinct among {n:,} values{missing}.{ordered}")
+    return msgspec.structs.replace(column, order=order)
+
+
+def _forced(values: Values, kind: Kind) -> Column:
+    reason = f"Set by --kind: {values.n_unique:,} distinct among {values.n_present:,} values."
+    if kind == "numeric":
+        form, parsed, share = number_format(values.uniques, values.counts)
+        if share == 0 and (clock := judge_clock(values)) is not None:
+            return msgspec.structs.replace(clock, overridden=True)
+        if share == 0:
+            raise ValueError("none of its values is a number")
+        return verdict(values, kind, reason, support=share, form=form, numbers=parsed, overridden=True)
+    if kind == "datetime":
+        epoch = epoch_format(values.uniques)
+        dates = DateFormat(epoch, 1.0) if epoch else date_format(values.uniques, values.counts)
+        if dates is None:
+            raise ValueError("its values follow no known date format")
+        return verdict(values, kind, reason, support=dates.share, dates=dates.form, overridden=True)
+    ignored = kind in ("identifier", "constant")
+    return verdict(values, kind, reason, overridden=True, role_ignore=ignored)

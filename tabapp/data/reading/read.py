@@ -1,0 +1,154 @@
+"""Parse the bytes of a file into a frame of text. `infer` decides the kind of each column later, from all of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+import polars as pl
+
+from tabapp.data.limits import MemoryLimit, memory_limit
+from tabapp.data.reading.columnar import read_columnar
+from tabapp.data.reading.decode import decode, file_type, unpack
+from tabapp.data.reading.dialect import MAX_COLUMNS, MAX_LINE, sniff
+from tabapp.data.reading.records import parse_rows
+from tabapp.data.reading.repairs import clean_bytes, drop_non_data_rows, use_decimal_points, warn_about_header
+from tabapp.data.schema import Column, DataWarning
+from tabapp.data.stored import StoredType
+from tabapp.errors import DataError, UsageError
+
+_BLOCK = 8 << 20
+
+
+class ReadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of the user for reading a file; None means automatic detection.
+
+    Attributes:
+        delimiter: one character between fields, or `\\t` or "tab".
+        encoding: name of an encoding that Python supports.
+        decimal: "," for numbers such as 1.234,5; these cells are rewritten with a decimal point.
+        null: additional spellings of a missing cell. `infer_schema` applies them, not `read_table`.
+        max_memory: bytes that reading may use; by default a share of the memory that is available.
+    """
+
+    delimiter: str | None = None
+    encoding: str | None = None
+    decimal: str | None = None
+    null: tuple[str, ...] = ()
+    max_memory: int | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A table as read from a file.
+
+    Attributes:
+        frame: every column as String, null only for empty fields; column names are stripped and unique.
+        format: "csv", "parquet" or "arrow".
+        delimiter, encoding: of a text file; None for other formats.
+        n_bytes: size of the file on disk.
+        warnings: one for each kind of repair.
+        stored: column types of a Parquet or Arrow file that determine the kind of a column; input of `infer_schema`.
+    """
+
+    frame: pl.DataFrame
+    format: str
+    delimiter: str | None
+    encoding: str | None
+    n_bytes: int
+    warnings: tuple[DataWarning, ...] = ()
+    stored: Mapping[str, StoredType] = field(default_factory=dict[str, StoredType])
+
+
+def read_table(
+    path: Path,
+    options: ReadOptions = ReadOptions(),  # noqa: B008
+    *,
+    allow_no_rows: bool = False,
+    columns: Sequence[Column] = (),
+) -> Reading:
+    """Read a table from delimited text (plain or in a gzip, zstd or zip archive), Parquet, or Arrow/Feather.
+
+    The format is detected from the content; the file name does not matter.
+
+    Args:
+        allow_no_rows: accept a file that has only a header, as prediction does.
+        columns: columns of the schema to read for, in whose formats the values of a Parquet or Arrow file are written.
+
+    Raises:
+        DataError: the file contains no usable table, or needs too much memory; the message says why and where.
+        UsageError: an option has an invalid value.
+    """
+    kind = file_type(path)
+    n_bytes = path.stat().st_size
+    memory = memory_limit(path, options.max_memory)
+    try:
+        if kind in ("parquet", "arrow"):
+            frame, warnings, stored = read_columnar(path, kind, memory, allow_no_rows=allow_no_rows, columns=columns)
+            return Reading(frame, kind, None, None, n_bytes, tuple(warnings), stored)
+        data = unpack(path, kind, memory)
+        return replace(read_text(data, path, options, memory, allow_no_rows=allow_no_rows), n_bytes=n_bytes)
+    except MemoryError:
+        raise DataError(
+            f"{path}: does not fit in the memory of this machine. Give fewer rows or columns, or free memory."
+        ) from None
+
+
+def read_text(
+    data: bytes, path: Path, options: ReadOptions, memory: MemoryLimit, *, allow_no_rows: bool = False
+) -> Reading:
+    """Parse the bytes of a text file.
+
+    Args:
+        path: the file that the bytes come from, for messages.
+        memory: limit for the table, in addition to `data`.
+
+    Raises:
+        DataError, UsageError: as `read_table`.
+    """
+    data, encoding, warnings = decode(data, options.encoding, memory)
+    if not any(data[at : at + _BLOCK].strip(b" \t\r\n\v\f\0") for at in range(0, len(data), _BLOCK)):
+        raise DataError(f"{path}: contains only white space")
+    data = clean_bytes(data, warnings)
+    start = data[:_BLOCK].lstrip()[:100].lower()
+    if start.startswith((b"<!doctype", b"<html", b"<?xml")):
+        raise DataError(f"{path}: is a web page or XML, not a table. Check that the download succeeded.")
+    if len(data) > MAX_LINE and data.find(b"\n", 0, MAX_LINE) < 0:
+        raise DataError(
+            f"{path}: its first line is longer than {MAX_LINE >> 20} MiB. A table has a header line; JSON can be saved as CSV."
+        )
+    dialect = sniff(data, delimiter_option(options.delimiter))
+    if dialect is None:
+        raise DataError(f"{path}: contains no table")
+    if len(dialect.names) > MAX_COLUMNS:
+        raise DataError(
+            f"{path}: has more than {MAX_COLUMNS:,} columns. Check the delimiter {dialect.delimiter!r}, or give fewer columns."
+        )
+    if start[:2] in (b"[{", b'{"', b"[\n") and dialect.delimiter == ",":
+        raise DataError(f"{path}: is JSON, not a table. Save it as CSV or Parquet.")
+    frame = parse_rows(data, dialect, memory, warnings)
+    frame = drop_non_data_rows(frame, dialect, warnings)
+    if frame.height == 0 and not allow_no_rows:
+        raise DataError(f"{path}: has a header ({len(dialect.names)} columns) but no rows")
+    warn_about_header(dialect, warnings)
+    if options.decimal == ",":
+        frame = use_decimal_points(frame)
+    elif options.decimal not in (None, "."):
+        raise UsageError(f"--decimal is '.' or ',', not {options.decimal!r}")
+    return Reading(frame, "csv", dialect.delimiter, encoding, len(data), tuple(warnings))
+
+
+def delimiter_option(delimiter: str | None) -> str | None:
+    """The delimiter that an option names; None for automatic detection.
+
+    Raises:
+        UsageError: it is not one ASCII character.
+    """
+    if delimiter is None:
+        return None
+    character = {"\\t": "\t", "tab": "\t", "TAB": "\t"}.get(delimiter, delimiter)
+    if len(character) != 1 or not character.isascii() or character in '"\n\r':
+        raise UsageError(f"--delimiter is one ASCII character (or 'tab'), not {delimiter!r}")
+    return character

@@ -1,0 +1,240 @@
+"""Read large tables in parts, so that memory does not grow with the number of rows."""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+import zlib
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, cast
+
+import polars as pl
+from polars.exceptions import PolarsError
+
+from tabapp.data.limits import CELL, MemoryLimit, memory_limit, panics_as_errors
+from tabapp.data.reading import decode as decoding
+from tabapp.data.reading import table_files
+from tabapp.data.reading.arrow_sizes import claimed_bytes
+from tabapp.data.reading.columnar import StoredSize, count_rows, require_plain, require_steps, require_text, stored_size
+from tabapp.data.reading.dialect import Dialect, sniff, unique_names
+from tabapp.data.reading.read import ReadOptions, delimiter_option
+from tabapp.data.reading.records import parse_rows
+from tabapp.data.reading.repairs import clean_bytes, drop_non_data_rows, use_decimal_points, warn_about_header
+from tabapp.data.schema import Column, DataWarning
+from tabapp.data.stored import as_text
+from tabapp.errors import DataError
+
+BLOCK = 8 << 20
+"""Bytes of text in a part."""
+LARGE_TEXT, LARGE_ARCHIVE = 64 << 20, 8 << 20
+"""Size in bytes from which a text file, or an archive of one, is read in parts."""
+LARGE_ROWS, PART_CELLS = 500_000, 2_000_000
+"""Rows from which a Parquet or Arrow file is read in parts, and cells of a part."""
+
+_ENCODINGS = {"utf-8", "utf-8-sig", "ascii", "cp1252", "iso8859-1", "iso8859-15"}
+"""Encodings in which a byte 10 is always the end of a line."""
+
+
+class EncodingChanged(Exception):
+    """A later part shows that the file has another encoding than the parts so far. Read it again with `encoding`."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(encoding)
+        self.encoding = encoding
+
+
+@dataclass(frozen=True)
+class Part:
+    """Consecutive rows of a file.
+
+    Attributes:
+        frame: every column as String, as `read_table` returns it.
+        share: of the file that is read so far, in [0, 1]; 0 if it is unknown.
+    """
+
+    frame: pl.DataFrame
+    warnings: tuple[DataWarning, ...]
+    share: float
+
+
+def is_large(path: Path, options: ReadOptions) -> bool:
+    """Whether a file should be read in parts, and can be. Files that cannot be read are left to `read_table`."""
+    try:
+        kind = decoding.file_type(path)
+        if kind in ("parquet", "arrow"):
+            return count_rows(path, kind) >= LARGE_ROWS
+        if path.stat().st_size < (LARGE_TEXT if kind == "text" else LARGE_ARCHIVE):
+            return False
+        with _opened(path, kind) as file:
+            start = file.read(BLOCK)
+        memory = memory_limit(path, options.max_memory)
+        encoding = decoding.decode(start[: start.rfind(b"\n") + 1], options.encoding, memory)[1]
+        return (
+            b"\n" in start and encoding in _ENCODINGS and sniff(start, delimiter_option(options.delimiter)) is not None
+        )
+    except (DataError, OSError, EOFError, ValueError, zipfile.BadZipFile):
+        return False
+
+
+def read_parts(path: Path, options: ReadOptions, columns: Sequence[Column] = ()) -> Generator[Part]:
+    """Read a file for which `is_large` holds. The parts together are the table that `read_table` returns.
+
+    Raises:
+        DataError: a part cannot be read as rows of the table.
+        UsageError: an option has an invalid value.
+        EncodingChanged: all parts have to be read again.
+    """
+    kind = decoding.file_type(path)
+    memory = memory_limit(path, options.max_memory)
+    if kind in ("parquet", "arrow"):
+        yield from _columnar_parts(path, kind, memory, columns)
+    else:
+        yield from _text_parts(path, kind, options, memory)
+
+
+@contextmanager
+def _opened(path: Path, kind: str) -> Generator[IO[bytes]]:
+    """The text of a file, unpacked."""
+    if kind == "zip":
+        with zipfile.ZipFile(path) as archive, archive.open(decoding.only_member(archive, path)) as file:
+            yield file
+        return
+    opener = {"gzip": gzip.open, "zstd": decoding.zstd_library().open if kind == "zstd" else open}.get(kind, open)
+    with opener(path, "rb") as file:
+        yield cast(IO[bytes], file)
+
+
+def _text_parts(path: Path, kind: str, options: ReadOptions, memory: MemoryLimit) -> Generator[Part]:
+    dialect: Dialect | None = None
+    encoding = options.encoding
+    size = path.stat().st_size
+    try:
+        with _opened(path, kind) as file:
+            n_read = n_lines = 0
+            for data, is_last in _blocks(file, decoding.unpacked_limit(path), path):
+                n_read += len(data)
+                warnings: list[DataWarning] = []
+                text, encoding = _decoded(data, encoding, memory, warnings, is_first=dialect is None)
+                text = clean_bytes(text, warnings)
+                is_first = dialect is None
+                if dialect is None:
+                    dialect = sniff(text, delimiter_option(options.delimiter))
+                    if dialect is None:
+                        raise DataError(f"{path}: contains no table")
+                    warn_about_header(dialect, warnings)
+                part = dialect if is_first else _below_the_header(dialect)
+                frame = parse_rows(text, part, memory, warnings, lines_before=n_lines)
+                n_lines += text.count(b"\n")
+                frame = drop_non_data_rows(frame, part, warnings, at_end=is_last)
+                if options.decimal == ",":
+                    frame = use_decimal_points(frame)
+                yield Part(frame, tuple(warnings), 0.0 if kind != "text" else min(1.0, n_read / size))
+    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+        raise DataError(f"{path}: the {kind} archive is damaged or cut off ({error})") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except Exception as error:
+        # The module of ZstdError is loaded only for its archives.
+        if type(error).__name__ == "ZstdError":
+            raise DataError(f"{path}: the {kind} archive is damaged or cut off ({error})") from None
+        raise
+
+
+def _below_the_header(dialect: Dialect) -> Dialect:
+    return Dialect(dialect.delimiter, dialect.names, 0, header=dialect.header)
+
+
+def _blocks(file: IO[bytes], limit: int, path: Path) -> Generator[tuple[bytes, bool]]:
+    """Whole records of a text, and whether they are the last. A line end inside quotes does not end a record."""
+    rest, n_read = b"", 0
+    data = file.read(BLOCK)
+    while data:
+        n_read += len(data)
+        if n_read > limit:
+            raise DataError(f"{path} unpacks to more than {limit >> 20:,} MiB. Unpack it first.")
+        following = file.read(BLOCK)
+        block = rest + data
+        if len(following) < BLOCK:
+            # Rows at the end that are not data are recognized by the rows above them.
+            yield block + following, True
+            return
+        end = _end_of_records(block)
+        if end:
+            yield block[:end], False
+        rest, data = block[end:], following
+
+
+def _end_of_records(block: bytes) -> int:
+    """The place after the last line end that is outside of quotes; 0 if there is none."""
+    end = block.rfind(b"\n") + 1
+    n_quotes = block.count(b'"', 0, end)
+    while end and n_quotes % 2:
+        before = block.rfind(b"\n", 0, end - 1) + 1
+        n_quotes -= block.count(b'"', before, end)
+        end = before
+    return end
+
+
+def _decoded(
+    data: bytes, encoding: str | None, memory: MemoryLimit, warnings: list[DataWarning], *, is_first: bool
+) -> tuple[bytes, str]:
+    """A part as UTF-8, and the encoding of the file so far.
+
+    Raises:
+        EncodingChanged: the part is not text in the encoding of the parts before.
+    """
+    if is_first:
+        text, found, more = decoding.decode(data, encoding, memory)
+        warnings += more
+        return text, "utf-8" if found == "utf-8-sig" else found
+    assert encoding is not None
+    if encoding in ("utf-8", "ascii"):
+        if not data.isascii():
+            try:
+                data.decode("utf-8")
+            except UnicodeDecodeError:
+                raise EncodingChanged("cp1252") from None
+        return data, encoding
+    try:
+        return data.decode(encoding).encode(), encoding
+    except UnicodeDecodeError:
+        raise EncodingChanged("iso8859-1") from None
+
+
+def _columnar_parts(path: Path, kind: str, memory: MemoryLimit, columns: Sequence[Column]) -> Generator[Part]:
+    damaged = f"{path}: the {kind} file is damaged or cut off"
+    try:
+        with panics_as_errors(damaged):
+            size = _size_of_parts(path, kind, memory)
+            lazy = table_files.scan(path, kind)
+            schema = lazy.collect_schema()
+            require_plain(path, schema)
+            stored = schema.names()
+            n_rows: int = lazy.select(pl.len()).collect().item()
+        names, renamed = unique_names(stored)
+        warnings: list[DataWarning] = []
+        warn_about_header(Dialect(",", names, 0, renamed=renamed), warnings)
+        step = max(1, PART_CELLS // max(1, len(names)))
+        require_steps(path, n_rows, size.step)
+        step = min(step, size.step or step)
+        size = replace(size, base=2 * CELL * step * len(names))
+        memory.require(size.base + memory.copies * size.claimed)
+        for start in range(0, n_rows, step):
+            with panics_as_errors(damaged):
+                frame = lazy.slice(start, step).collect()
+                require_text(frame, memory, size)
+            frame.columns = list(names)
+            yield Part(as_text(frame, str(path), columns), tuple(warnings), min(1.0, (start + step) / n_rows))
+            warnings = []
+    except (PolarsError, OSError, ValueError, OverflowError) as error:
+        raise DataError(f"{damaged} ({str(error).partition(chr(10))[0]})") from None
+
+
+def _size_of_parts(path: Path, kind: str, memory: MemoryLimit) -> StoredSize:
+    if kind == "arrow" and claimed_bytes(path) <= 2 * path.stat().st_size:
+        # It is mapped into memory.
+        return StoredSize(0, 0)
+    return stored_size(path, kind, memory, None, in_parts=True)

@@ -1,0 +1,256 @@
+"""Analyses of a finished run that train no model: threshold, robustness and fairness; each is an event of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tabapp import metrics
+from tabapp.bundle.files.contents import open_bundle
+from tabapp.bundle.writing.threshold import set_threshold
+from tabapp.data.columns import column_of
+from tabapp.engine.analyses.finished_run import FinishedRun
+from tabapp.engine.fit.candidates import Candidate
+from tabapp.engine.fit.numbering import UsableRows
+from tabapp.engine.fit.run_fit import features_folder
+from tabapp.errors import BundleError, UsageError, did_you_mean
+from tabapp.explain.decision import LEAST_SCORED_ROWS, choose_threshold
+from tabapp.explain.evaluation import rounded, sample_rows
+from tabapp.explain.fairness import (
+    CALIBRATION,
+    ERROR,
+    FALSE_POSITIVE,
+    SELECTION,
+    TRUE_POSITIVE,
+    WRONG,
+    classified_groups,
+    gaps,
+    regressed_groups,
+)
+from tabapp.explain.robustness import Damage, robustness_curve
+from tabapp.explain.slices import slices_of
+from tabapp.features.prepare import FeaturePreparer
+from tabapp.models import registry
+from tabapp.models.contract import FittedModel
+from tabapp.run.record import analysis_events as events
+
+Array = npt.NDArray[Any]
+
+ROBUSTNESS_ROWS = 2_000
+
+
+def choose_bundle_threshold(run: FinishedRun, metric: str) -> events.ThresholdChosen:
+    """Choose the threshold of the positive class by a metric of labels, and write it to the bundle of the run.
+
+    Args:
+        metric: name of the metric, or "none" for 0.5.
+
+    Raises:
+        UsageError: the run is no binary classification, has no bundle, or the metric does not depend on labels.
+        BundleError: the bundle is not valid.
+    """
+    if run.plan.task != "binary":
+        raise UsageError(f"The run {run.folder.run} is a {run.plan.task}. Only a binary classifier has a threshold.")
+    if not run.folder.bundle.is_file():
+        raise UsageError(f"The run {run.folder.run} has no bundle, which would keep the threshold.")
+    if metric == "none":
+        set_threshold(run.folder.bundle, None)
+        return events.ThresholdChosen(value=None)
+    found = metrics.get(metric)
+    if "binary" not in found.tasks or found.needs_probability:
+        raise UsageError(
+            f"{found.title} does not depend on a threshold. Choose one of accuracy, balanced_accuracy, f1 and "
+            f"{metrics.COST_EXAMPLE}."
+        )
+    if len(run.truth) < LEAST_SCORED_ROWS:
+        raise UsageError(f"A threshold needs at least {LEAST_SCORED_ROWS} scored rows; the run has {len(run.truth)}.")
+    if len(codes := np.unique(run.truth)) < 2:
+        label = run.data.schema.classes[int(codes[0])]
+        raise UsageError(
+            f"A threshold needs scored rows of both classes; those of the run are all {label!r}. Start a run with another "
+            "--validation, or without --time."
+        )
+    chosen = choose_threshold(
+        found.name, run.truth, run.prediction, run.rows.of(run.data.fold), run.weight, seed=run.plan.seed
+    )
+    set_threshold(run.folder.bundle, chosen.value)
+    tp, fp, fn, tn = chosen.counts
+    return events.ThresholdChosen(
+        value=chosen.value,
+        metric=found.name,
+        metric_title=found.title,
+        greater_is_better=found.greater_is_better,
+        positive=run.data.schema.classes[1],
+        low=chosen.low,
+        high=chosen.high,
+        score=chosen.score,
+        score_low=chosen.score_low,
+        score_high=chosen.score_high,
+        at_half=chosen.at_half,
+        curve=tuple(
+            (rounded(place), rounded(score))
+            for place, score in zip(chosen.thresholds, chosen.scores, strict=True)
+            if np.isfinite(score)
+        ),
+        tp=tp,
+        fp=fp,
+        fn=fn,
+        tn=tn,
+    )
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A fold model of the ensemble with its share, and its feature preparation."""
+
+    share: float
+    model: FittedModel
+    preparer: FeaturePreparer
+
+
+class EnsembleOfFolds:
+    """The ensemble, which predicts the held-out rows of each fold by the models of that fold."""
+
+    def __init__(self, run: FinishedRun, most_rows: int) -> None:
+        self._run = run
+        self._folds: dict[int, list[_Loaded]] = {}
+        folds = np.unique(run.rows.of(run.data.fold))
+        rows = run.rows.at(sample_rows(len(run.rows), most_rows, run.plan.seed))
+        self.rows = UsableRows.joined([rows.at(rows.of(run.data.fold) == fold) for fold in folds])
+        for fold in folds.tolist():
+            self._folds[fold] = [_load(run, member, fold, weight) for member, weight in run.members]
+
+    def predict(self, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Array:
+        """Predictions of `rows` after a change of their typed columns."""
+        frame = change(self.rows.of(self._run.data.frame))
+        fold = self.rows.of(self._run.data.fold)
+        parts: list[Array] = []
+        for number, members in self._folds.items():
+            part = frame.filter(pl.Series(fold == number))
+            if not part.height:
+                continue
+            values = [
+                each.share * np.asarray(each.model.predict(each.preparer.transform(part)), dtype=np.float64)
+                for each in members
+            ]
+            parts.append(np.sum(values, axis=0) / sum(each.share for each in members))
+        return np.concatenate(parts)
+
+
+def _load(run: FinishedRun, member: Candidate, fold: int, weight: float) -> _Loaded:
+    recipe = member.results[fold].recipe
+    return _Loaded(
+        weight,
+        registry.get(member.model).load(run.folder.fits / member.fit_name(fold) / "model"),
+        FeaturePreparer.load(features_folder(run.folder, recipe, fold) / "state"),
+    )
+
+
+def measure_robustness(run: FinishedRun) -> events.RobustnessReady:
+    """The score of the ensemble with missing and with noisy cells, on a sample of the held-out rows."""
+    ensemble = EnsembleOfFolds(run, ROBUSTNESS_ROWS)
+    columns = [column.name for column in run.data.schema.features]
+    weight = ensemble.rows.of(run.data.weight)
+
+    def curve(kind: Damage) -> tuple[events.CurvePoint, ...]:
+        found = robustness_curve(
+            ensemble.predict,
+            run.plan.metric,
+            ensemble.rows.of(run.data.target),
+            columns,
+            kind,
+            weight,
+            seed=run.plan.seed,
+        )
+        return tuple(events.CurvePoint(place=p.share, score=p.score, low=p.low, high=p.high) for p in found)
+
+    return events.RobustnessReady(n_rows=len(ensemble.rows), missing=curve("missing"), noisy=curve("noisy"))
+
+
+def measure_fairness(run: FinishedRun, column: str) -> events.FairnessReady:
+    """The out-of-fold predictions of the ensemble by the groups of a column, which may be an ignored one.
+
+    Raises:
+        UsageError: there is no such column, or it has fewer than two groups with enough rows.
+    """
+    known = {each.name: each for each in run.data.schema.columns}
+    if column not in known or column not in run.data.frame.columns:
+        hint = did_you_mean(column, known) or f"; use one of {', '.join(list(known)[:10])}."
+        raise UsageError(f"There is no column {column!r}{hint}")
+    if column == run.data.schema.target:
+        raise UsageError(f"{column!r} is the target. Choose a column of the features, or an ignored one.")
+    slices = slices_of(known[column], column_of(run.rows.of(run.data.frame), column))
+    truth, seed = run.truth, run.plan.seed
+    if run.plan.task == "regression":
+        prediction = run.prediction.astype(np.float64)
+        groups, label, threshold = regressed_groups(slices, truth, prediction, seed=seed), "", None
+        error = prediction - truth
+
+        def values_of(rate: str, level: str) -> Array:
+            return (np.abs(error) if rate == ERROR else error)[rows_of[level]]
+
+    else:
+        code = len(run.data.schema.classes) - 1
+        label, threshold = run.data.schema.classes[code], _threshold_of(run)
+        probability = run.prediction[:, code].astype(np.float64)
+        labels = run.prediction.argmax(axis=1) if threshold is None else (probability >= threshold).astype(np.int64)
+        is_class, is_label, wrong = truth == code, labels == code, labels != truth
+        groups = classified_groups(slices, is_class, is_label, probability, wrong, seed=seed)
+
+        def values_of(rate: str, level: str) -> Array:
+            rows = rows_of[level]
+            return {
+                SELECTION: is_label[rows],
+                TRUE_POSITIVE: is_label[rows & is_class],
+                FALSE_POSITIVE: is_label[rows & ~is_class],
+                WRONG: wrong[rows],
+                CALIBRATION: probability[rows] - is_class[rows],
+            }[rate]
+
+    rows_of = dict(slices)
+    if len(groups) < 2:
+        raise UsageError(f"The column {column!r} has fewer than two groups with enough rows. Choose another column.")
+    return events.FairnessReady(
+        column=column,
+        label=label,
+        threshold=threshold,
+        groups=tuple(
+            events.GroupView(
+                level=group.level,
+                n=group.n,
+                rates=tuple(
+                    events.RateView(name=name, value=r.value, low=r.low, high=r.high, n=r.n)
+                    for name, r in group.rates.items()
+                ),
+            )
+            for group in groups
+        ),
+        gaps=tuple(
+            events.GapView(
+                rate=g.rate,
+                highest=g.highest,
+                lowest=g.lowest,
+                difference=g.difference,
+                low=g.low,
+                high=g.high,
+                clear=g.clear,
+            )
+            for g in gaps(groups, values_of, seed=seed)
+        ),
+        left_out=sum(bool(rows.any()) for _, rows in slices) - len(groups),
+    )
+
+
+def _threshold_of(run: FinishedRun) -> float | None:
+    """The threshold of the run's bundle."""
+    if run.plan.task != "binary" or not run.folder.bundle.is_file():
+        return None
+    try:
+        return open_bundle(run.folder.bundle).ensemble.threshold
+    except BundleError:
+        return None

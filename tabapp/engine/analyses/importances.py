@@ -1,0 +1,124 @@
+"""Feature importances of a run: permutation importance of the best model, and attention of the best model that has it."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+
+from tabapp import metrics
+from tabapp.engine.fit.candidates import Candidate
+from tabapp.engine.fit.run_data import RunData
+from tabapp.engine.fit.run_fit import prepared_table
+from tabapp.engine.plan.make_plan import Plan, fit_device
+from tabapp.engine.schedule.scheduler import Scheduler
+from tabapp.errors import DataError
+from tabapp.explain.agreement import agreement, combine
+from tabapp.explain.attention import mean_attention
+from tabapp.explain.evaluation import sample_rows
+from tabapp.explain.fold_model import FoldModel
+from tabapp.explain.permutation import permutation_importance
+from tabapp.explain.promise import promising_order
+from tabapp.features.arrays import Table
+from tabapp.models import registry
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import RunFolder
+
+N_REPEATS = 5
+MOST_ROWS = 2_000
+
+
+def fold_models(folder: RunFolder, data: RunData, candidate: Candidate, plan: Plan) -> list[FoldModel]:
+    """The fold models of a candidate on the device of its fits, each with its held-out rows."""
+    plugin = registry.get(candidate.model)
+    models: list[FoldModel] = []
+    for fold, result in sorted(candidate.results.items()):
+        table, spec = prepared_table(folder, data, result.recipe, fold, plan.seed)
+        model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
+        model.to(fit_device(plugin, plan, data.schema))
+        held_out = data.held_out(fold)
+        models.append(FoldModel(model, held_out.of(table), spec, held_out.places))
+    return models
+
+
+def _training_rows(folder: RunFolder, data: RunData, candidate: Candidate, plan: Plan) -> Table:
+    """A sample of the training rows of the first fold of a candidate."""
+    fold, result = min(candidate.results.items())
+    table, _ = prepared_table(folder, data, result.recipe, fold, plan.seed)
+    rows = data.training(fold)
+    return rows.at(sample_rows(len(rows), MOST_ROWS, plan.seed)).of(table)
+
+
+def compute_importances(
+    folder: RunFolder, data: RunData, plan: Plan, scheduler: Scheduler, deadline: float | None
+) -> ev.ImportancesReady | None:
+    """Importances of the run's columns, or None if no model has a fold.
+
+    Args:
+        deadline: `time.monotonic()` after which no further shuffle starts.
+    """
+    best = [c for c in (scheduler.best_of(name) for name in scheduler.models) if c is not None]
+    if not best:
+        return None
+    loss = scheduler.loss_of
+    winner = min(best, key=lambda candidate: (-len(candidate.results), loss(candidate)))
+    columns = [column.name for column in data.schema.features]
+    models = fold_models(folder, data, winner, plan)
+    order = None
+    if deadline is not None:
+        order = promising_order(
+            models, columns, plan.task != "regression", lambda: _training_rows(folder, data, winner, plan)
+        )
+    permutation = permutation_importance(
+        models,
+        plan.metric,
+        columns,
+        seed=plan.seed,
+        n_repeats=N_REPEATS,
+        n_jobs=plan.workers * plan.n_threads,
+        max_rows=MOST_ROWS,
+        deadline=deadline,
+        order=order,
+    )
+    if math.isnan(permutation.score):
+        title = metrics.get(plan.metric).title
+        raise DataError(f"{title} is undefined on the {permutation.n_rows:,} held-out rows that are shuffled")
+    attentive = [candidate for candidate in best if registry.get(candidate.model).has_attention]
+    attention_candidate = min(attentive, key=lambda candidate: (-len(candidate.results), loss(candidate)), default=None)
+    attention = None
+    if attention_candidate is not None:
+        models = fold_models(folder, data, attention_candidate, plan)
+        attention = mean_attention(models, columns, seed=plan.seed, max_rows=MOST_ROWS)
+    attends = attention_candidate if attention is not None else None
+    rows = combine(permutation, attention)
+    rho = agreement(rows)
+    return ev.ImportancesReady(
+        rows=tuple(
+            ev.ImportanceRow(
+                feature=row.feature,
+                attention=None if row.attention is None else row.attention.share,
+                permutation=row.permutation,
+                low=row.low,
+                high=row.high,
+                attention_low=None if row.attention is None else row.attention.low,
+                attention_high=None if row.attention is None else row.attention.high,
+                attention_raw=None if row.attention is None else row.attention.raw,
+                unstable=row.unstable,
+            )
+            for row in rows
+        ),
+        model=winner.model,
+        trial=winner.trial,
+        identity=winner.identity,
+        attention_model=None if attends is None else attends.model,
+        attention_identity="" if attends is None else attends.identity,
+        n_rows=permutation.n_rows,
+        agreement=None if rho is None or np.isnan(rho) else rho,
+        n_columns=len(columns),
+    )
+
+
+def importances_json(importances: ev.ImportancesReady) -> bytes:
+    """The importances as JSON for the run folder."""
+    return msgspec.json.format(msgspec.json.encode(importances), indent=1)

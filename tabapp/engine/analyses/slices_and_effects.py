@@ -1,0 +1,119 @@
+"""Weak slices of a run's predictions, and the effects of its most important features."""
+
+from __future__ import annotations
+
+from tabapp.engine.fit.candidates import Candidate, Scorer
+from tabapp.engine.fit.run_data import RunData
+from tabapp.engine.fit.run_fit import features_folder
+from tabapp.engine.loop.board import Selected
+from tabapp.engine.plan.make_plan import Plan, fit_device
+from tabapp.engine.schedule.scheduler import Scheduler
+from tabapp.explain.effects import HeldOut, effects
+from tabapp.explain.evaluation import rounded, sample_rows
+from tabapp.explain.slices import row_errors, weak_slices
+from tabapp.features.prepare import FeaturePreparer
+from tabapp.models import registry
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import RunFolder
+
+SLICED_ROWS = 50_000
+EFFECT_ROWS, MOST_EFFECTS = 200, 8
+"""Rows predicted at each grid point of a feature, over all folds; and the largest number of features."""
+
+
+def find_slices(data: RunData, plan: Plan, scorer: Scorer, selected: Selected) -> ev.SlicesReady | None:
+    """The slices of the table with the largest errors of the ensemble's out-of-fold predictions; None if no slice can be tested."""
+    scored = data.scored.at(selected.covered)
+    truth = scorer.target[selected.covered]
+    rows = sample_rows(len(truth), SLICED_ROWS, plan.seed)
+    truth, prediction, scored = truth[rows], selected.prediction[rows], scored.at(rows)
+    measure, errors = row_errors(plan.task, truth, prediction)
+    wrong = None if plan.task == "regression" else prediction.argmax(axis=1) != truth
+    found, tested = weak_slices(scored.of(data.frame), data.schema.features, errors, wrong)
+    if not tested:
+        return None
+    return ev.SlicesReady(
+        identity=selected.identity,
+        measure=measure,
+        overall=rounded(float(errors.mean())),
+        n_rows=len(errors),
+        tested=tested,
+        rows=tuple(
+            ev.ErrorSlice(
+                column=row.column,
+                level=row.level,
+                n=row.n,
+                error=rounded(row.error),
+                share_wrong=None if row.share_wrong is None else rounded(row.share_wrong),
+                difference=rounded(row.difference),
+                low=rounded(row.low),
+                high=rounded(row.high),
+                clear=row.clear,
+            )
+            for row in found
+        ),
+    )
+
+
+def held_out_folds(folder: RunFolder, data: RunData, plan: Plan, candidate: Candidate, most_rows: int) -> list[HeldOut]:
+    """The fold models of a candidate, each with a sample of its held-out rows, `most_rows` in total."""
+    plugin = registry.get(candidate.model)
+    each = max(1, most_rows // len(candidate.results))
+    folds: list[HeldOut] = []
+    for fold, result in sorted(candidate.results.items()):
+        held_out = data.held_out(fold)
+        rows = held_out.at(sample_rows(len(held_out), each, plan.seed + fold))
+        preparer = FeaturePreparer.load(features_folder(folder, result.recipe, fold) / "state")
+        model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
+        model.to(fit_device(plugin, plan, data.schema))
+        folds.append(HeldOut(model, preparer, rows.of(data.frame)))
+    return folds
+
+
+def find_effects(
+    folder: RunFolder,
+    data: RunData,
+    plan: Plan,
+    scheduler: Scheduler,
+    importances: ev.ImportancesReady,
+    deadline: float | None,
+) -> ev.EffectsReady | None:
+    """Partial dependence on the features that are most important to the explained model; None if none was computed.
+
+    Args:
+        deadline: `time.monotonic()` after which no further feature starts.
+    """
+    candidate = scheduler.best_of(importances.model)
+    if candidate is None:
+        return None
+    names = [row.feature for row in importances.rows if row.permutation > 0 and not row.unstable][:MOST_EFFECTS]
+    folds = held_out_folds(folder, data, plan, candidate, EFFECT_ROWS)
+    found = effects(folds, [data.schema.column(name) for name in names], data.frame, deadline=deadline)
+    if not found:
+        return None
+    classes = data.schema.classes
+    return ev.EffectsReady(
+        model=candidate.model,
+        trial=candidate.trial,
+        identity=candidate.identity,
+        n_rows=sum(fold.frame.height for fold in folds),
+        effects=tuple(
+            ev.Effect(
+                feature=effect.feature,
+                places=effect.places,
+                labels=effect.labels,
+                counts=effect.counts,
+                curves=tuple(
+                    ev.EffectCurve(
+                        label=classes[curve.code] if classes else "",
+                        values=tuple(map(rounded, curve.values)),
+                        low=tuple(map(rounded, curve.low)),
+                        high=tuple(map(rounded, curve.high)),
+                        ale=tuple(map(rounded, curve.ale)),
+                    )
+                    for curve in effect.curves
+                ),
+            )
+            for effect in found
+        ),
+    )

@@ -1,0 +1,376 @@
+"""The leaderboard: one row per model, at its best trial, and a row for the ensemble."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from tabapp import metrics
+from tabapp.engine.fit.candidates import Candidate, Score, Scorer, digest
+from tabapp.engine.loop.time_share import Allowance
+from tabapp.engine.plan.make_plan import Plan
+from tabapp.engine.schedule.gains import Gain, gain_over, prior_gain
+from tabapp.engine.schedule.scheduler import Scheduler
+from tabapp.ensemble.averaging import NO_AVERAGING, Averaging
+from tabapp.ensemble.greedy import cross_fitted
+from tabapp.ensemble.scaling import Calibration, ClassScaling
+from tabapp.ensemble.temperature import HIGHEST, LOWEST
+from tabapp.run.record import events as ev
+from tabapp.run.record.undefined import defined
+
+MOST_ENSEMBLE_CANDIDATES = 30
+INTERIM_CANDIDATES, INTERIM_ROUNDS, INTERIM_ROWS = 15, 12, 3_000
+"""Candidates, rounds and rows of a selection during fitting, which takes a tenth of the time of the last one."""
+LEAST_CHANGE = 0.005
+"""Smallest difference of a temperature to 1 that is stored."""
+STOPPED = "stopped by you"
+NOT_STARTED = "not started within the budget"
+WITHOUT_SCORE = {"ok": 0, "running": 1, "queued": 2, "failed": 3}
+"""Order of rows without a score; skipped models come last."""
+SELECTION_SHARE, FIRST_SELECTION_SECONDS = 0.006, 0.3
+"""Selections during fitting take at most the first share of the elapsed time, plus these seconds: the first candidates change the
+ensemble most."""
+
+
+@dataclass(frozen=True)
+class Selected:
+    """An ensemble: members with positive weights that sum to 1, its cross-fitted score, and its out-of-fold predictions of the
+    `covered` rows (a mask over the scored rows), which are its `blend` with its `calibration`.
+
+    Its score and the calibration of its bundle are those of the mean of its fold models once the gain of the mean is known.
+    """
+
+    members: tuple[tuple[Candidate, float], ...]
+    score: Score
+    prediction: npt.NDArray[np.float32]
+    covered: npt.NDArray[np.bool_]
+    blend: npt.NDArray[np.float32]
+    calibration: Calibration | None = None
+    averaging: Averaging = NO_AVERAGING
+
+    def averaged(self, averaging: Averaging, metric: str) -> Selected:
+        """The ensemble with the score that is expected of the mean of its fold models."""
+        values = (self.score.value, self.score.low, self.score.high)
+        return replace_fields(
+            self, score=Score(*(averaging.score(metric, each) for each in values)), averaging=averaging
+        )
+
+    @property
+    def fits(self) -> list[str]:
+        """Ids of the fits of all members."""
+        return [candidate.fit_name(fold) for candidate, _ in self.members for fold in candidate.results]
+
+    @cached_property
+    def identity(self) -> str:
+        """A digest of its members and its predictions, which those of its fold models' mean share."""
+        members = [(candidate.identity, weight) for candidate, weight in self.members]
+        content = hashlib.sha256(np.ascontiguousarray(self.prediction).data).hexdigest()
+        return digest(members, self.calibration, content)
+
+    @property
+    def calibration_of_mean(self) -> Calibration | None:
+        """The calibration of the mean of the fold models, for new rows; None for none."""
+        if isinstance(self.calibration, ClassScaling):
+            return self.calibration.of_mean(self.averaging.temperature)
+        if self.blend.ndim == 1:
+            return None
+        value = (self.calibration or 1.0) * self.averaging.temperature
+        value = min(max(value, LOWEST), HIGHEST)
+        return None if abs(value - 1.0) < LEAST_CHANGE else round(value, 4)
+
+    def event(self) -> ev.EnsembleChanged:
+        """The ensemble as an event."""
+        return ev.EnsembleChanged(
+            members=tuple(
+                ev.EnsembleMember(model=candidate.model, trial=candidate.trial, weight=round(weight, 6))
+                for candidate, weight in self.members
+            ),
+            score=defined(self.score.value),
+            low=defined(self.score.low),
+            high=defined(self.score.high),
+            identity=self.identity,
+            folds=len(self.members[0][0].results),
+        )
+
+
+def select_ensemble(
+    candidates: list[Candidate], scorer: Scorer, metric: str, seed: int, *, is_final: bool = True
+) -> Selected | None:
+    """Select an ensemble from the candidates that cover the most folds; None if no candidate has a fold.
+
+    The result does not depend on the order of the candidates.
+
+    Args:
+        is_final: False takes a tenth of the time: fewer candidates, rounds and rows, and no calibration.
+    """
+    scored = [candidate for candidate in candidates if candidate.results]
+    if not scored:
+        return None
+    most = max(len(candidate.results) for candidate in scored)
+    folds = max((tuple(sorted(c.results)) for c in scored if len(c.results) == most), key=lambda folds: -folds[0])
+    usable = [candidate for candidate in scored if tuple(sorted(candidate.results)) == folds]
+    most_candidates = MOST_ENSEMBLE_CANDIDATES if is_final else INTERIM_CANDIDATES
+    usable = best_of_all_models(sorted(usable, key=lambda c: (scorer.loss(c), c.key)), most_candidates)
+    predictions: list[npt.NDArray[np.float32]] = []
+    covered = scorer.out_of_fold(usable[0])[1]
+    for candidate in usable:
+        predictions.append(scorer.out_of_fold(candidate)[0][covered])
+    weight = scorer.weight
+    result = cross_fitted(
+        predictions,
+        scorer.target[covered],
+        scorer.folds[covered],
+        metric,
+        weight=None if weight is None else weight[covered],
+        seed=seed,
+        kinds=[candidate.model for candidate in usable],
+        is_final=is_final,
+        **({} if is_final else {"n_rounds": INTERIM_ROUNDS, "max_rows": INTERIM_ROWS}),
+    )
+    members = tuple((candidate, float(w)) for candidate, w in zip(usable, result.weights, strict=True) if w > 0)
+    score = Score(result.score, result.low, result.high)
+    return Selected(members, score, result.prediction, covered, result.blend, result.calibration)
+
+
+def best_of_all_models(candidates: list[Candidate], n: int) -> list[Candidate]:
+    """The first n candidates, in their order, but the first of each model before others of the same models."""
+    firsts: dict[str, Candidate] = {}
+    for candidate in candidates:
+        firsts.setdefault(candidate.model, candidate)
+    others = (candidate for candidate in candidates if firsts[candidate.model] is not candidate)
+    chosen = {candidate.key for candidate in [*firsts.values(), *others][:n]}
+    return [candidate for candidate in candidates if candidate.key in chosen]
+
+
+@dataclass
+class Board:
+    """Builds the leaderboard rows, and keeps the ensemble up to date in the background."""
+
+    plan: Plan
+    scheduler: Scheduler
+    scorer: Scorer
+    selected: Selected | None = None
+    left_out: set[str] = field(default_factory=set[str])
+    """Models that the user excludes from the ensemble."""
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
+    _selecting: Future[Selected | None] | None = None
+    _allowance: Allowance = field(default_factory=lambda: Allowance(SELECTION_SHARE, FIRST_SELECTION_SECONDS))
+    _stale: bool = False
+    n_selections: int = 0
+    _gains: dict[tuple[tuple[str, int], ...], tuple[object, float]] = field(
+        default_factory=dict[tuple[tuple[str, int], ...], tuple[object, float]]
+    )
+
+    def mark_stale(self) -> None:
+        """Select the ensemble again at the next refresh, since a candidate became complete."""
+        self._stale = True
+
+    def refresh(self) -> Selected | None:
+        """Start or collect the background selection; returns a new ensemble when one is ready."""
+        if self._selecting is not None and self._selecting.done():
+            future, self._selecting = self._selecting, None
+            self.selected = future.result()
+            self.n_selections += 1
+            return self.selected
+        if self._stale and self._selecting is None and self._allowance.is_left:
+            self._stale = False
+            complete = [candidate for candidate in self._eligible() if candidate.is_complete]
+            if complete:
+                self._selecting = self._pool.submit(self._select_for_now, complete)
+        return None
+
+    def _select_for_now(self, complete: list[Candidate]) -> Selected | None:
+        began = time.thread_time()
+        try:
+            return select_ensemble(complete, self.scorer, self.plan.metric, self.plan.seed, is_final=False)
+        finally:
+            self._allowance.spend(time.thread_time() - began)
+
+    def select_now(self) -> Selected | None:
+        """Select the ensemble from all candidates, and wait for it."""
+        self._pool.shutdown(wait=True)
+        self.selected = select_ensemble(self._eligible(), self.scorer, self.plan.metric, self.plan.seed)
+        return self.selected
+
+    def weights(self) -> dict[tuple[str, int], float]:
+        """Weight of each member of the current ensemble by model and trial."""
+        return {} if self.selected is None else {candidate.key: weight for candidate, weight in self.selected.members}
+
+    def gain(self, candidate: Candidate, beside: tuple[Candidate, ...] = ()) -> float:
+        """How much lower the error of the current ensemble is expected to be with a candidate, as a share of the error: the
+        difference of its score to 1, or the score itself if lower is better. It is measured on the rows of the candidate's folds.
+
+        Without an ensemble, the best other candidate on these rows takes its place; infinite without that.
+
+        Args:
+            beside: candidates that join the ensemble first, if it has a score.
+        """
+        beside = beside if self.selected is not None else ()
+        keys = tuple(c.key for c in (candidate, *beside))
+        state = tuple(len(c.results) for c in (candidate, *beside)), self._state_of_rivals()
+        known = self._gains.get(keys)
+        if known is None or known[0] != state:
+            prior = prior_gain(candidate.trial, self.scheduler.models[candidate.model].merit)
+            known = self._gains[keys] = state, self.measured_gain(candidate, beside).shrunk(prior)
+        return known[1]
+
+    def _state_of_rivals(self) -> object:
+        """Identifies what the gain of a candidate is measured against."""
+        if self.selected is not None:
+            return self.n_selections
+        return tuple((candidate.key, len(candidate.results)) for candidate in self.scheduler.candidates.values())
+
+    def measured_gain(self, candidate: Candidate, beside: tuple[Candidate, ...] = ()) -> Gain:
+        """The gain on the rows of the candidate's folds."""
+        prediction, covered = self.scorer.out_of_fold(candidate)
+        if self.selected is not None:
+            blended = np.zeros(prediction.shape, dtype=np.float32)
+            blended[self.selected.covered] = self.selected.blend
+            rows = self.selected.covered & covered
+            joining: list[npt.NDArray[np.float32]] = []
+            for other in beside:
+                other_prediction, other_covered = self.scorer.out_of_fold(other)
+                if (rows & other_covered).any():
+                    rows &= other_covered
+                    joining.append(other_prediction)
+            rivals = [([blended, *joining], rows)]
+        else:
+            others = (c for c in self.scheduler.candidates.values() if c.results and c is not candidate)
+            rivals = [([values], rows & covered) for values, rows in map(self.scorer.out_of_fold, others)]
+        gains = [
+            gain_over(known, prediction, rows, self.scorer, self.plan.metric, self.plan.seed)
+            for known, rows in rivals
+            if rows.any()
+        ]
+        # A gain is NaN where the metric is undefined on the rows that both have.
+        return min(gains, key=lambda gain: math.inf if math.isnan(gain.value) else gain.value, default=Gain(math.inf))
+
+    def _eligible(self) -> list[Candidate]:
+        """The candidates that may join the ensemble: all of them if the user excludes every model that has a score."""
+        candidates = list(self.scheduler.candidates.values())
+        wanted = [candidate for candidate in candidates if candidate.model not in self.left_out]
+        return wanted if any(candidate.results for candidate in wanted) else candidates
+
+    def rows(self, activity: dict[str, str], *, over: bool = False) -> tuple[ev.LeaderboardRow, ...]:
+        """The leaderboard: the ensemble, then the models, best first.
+
+        A model may have a better score than the ensemble by chance, since its best trial is selected on the rows that score it.
+
+        Args:
+            activity: describes the running fits of each model.
+            over: nothing more will run.
+        """
+        weights: dict[str, float] = {}
+        if self.selected is not None:
+            for candidate, weight in self.selected.members:
+                weights[candidate.model] = weights.get(candidate.model, 0.0) + weight
+        rows = [self._model_row(model.name, activity.get(model.name, ""), weights, over) for model in self.plan.models]
+        if self.selected is not None:
+            rows.append(self._ensemble_row(self.selected))
+        greater = metrics.get(self.plan.metric).greater_is_better
+
+        def order(row: ev.LeaderboardRow) -> tuple[bool, bool, int, float, str]:
+            if row.score is None:
+                return True, True, WITHOUT_SCORE.get(row.status, len(WITHOUT_SCORE)), 0.0, row.model
+            return False, row.model != "ensemble", -row.folds, -row.score if greater else row.score, row.model
+
+        rows.sort(key=order)
+        ranked: list[ev.LeaderboardRow] = []
+        for rank, row in enumerate(rows, start=1):
+            ranked.append(replace(row, rank=rank if row.score is not None else 0))
+        return tuple(ranked)
+
+    def _ensemble_row(self, selected: Selected) -> ev.LeaderboardRow:
+        members = [candidate for candidate, _ in selected.members]
+        n_models = len(members)
+        return ev.LeaderboardRow(
+            rank=0,
+            model="ensemble",
+            title=f"Ensemble of {n_models}" if n_models > 1 else "Ensemble (best single)",
+            family="ensemble",
+            score=defined(selected.score.value),
+            low=defined(selected.score.low),
+            high=defined(selected.score.high),
+            folds=len(members[0].results),
+            trials=len([c for c in self.scheduler.candidates.values() if c.status in ("complete", "pruned")]),
+            fit_seconds=round(sum(candidate.seconds for candidate in members), 3),
+            predict_ms_per_1k=_total([predict_ms_per_1k(candidate) for candidate in members]),
+            status="ok",
+            reason=_partial(members[0]),
+            in_ensemble=1.0,
+            identity=selected.identity,
+        )
+
+    def _model_row(self, name: str, activity: str, weights: dict[str, float], over: bool) -> ev.LeaderboardRow:
+        planned = next(model for model in self.plan.models if model.name == name)
+        row = ev.LeaderboardRow(rank=0, model=name, title=planned.title, family=planned.family, activity=activity)
+        if planned.reason is not None:
+            return replace(row, status="skipped", reason=planned.reason)
+        record = self.scheduler.models.get(name)
+        if record is None and over:
+            return replace(row, status="skipped", reason=NOT_STARTED, not_started=True)
+        if record is None:
+            return row
+        candidates = self.scheduler.of_model(name)
+        row = replace(
+            row,
+            trials=sum(candidate.status != "active" for candidate in candidates),
+            held="stopped" if record.stopped else "paused" if record.paused and not over else "",
+            share=record.share,
+            left_out=name in self.left_out,
+        )
+        best = self.scheduler.best_of(name)
+        failed = [candidate for candidate in candidates if candidate.status == "failed"]
+        if best is None and failed and not activity:
+            return replace(row, status="failed", reason=failed[-1].cause, trial=failed[-1].trial)
+        if best is None and record.stopped and not activity:
+            return replace(row, status="skipped", reason=STOPPED)
+        if best is None and over and not candidates:
+            return replace(row, status="skipped", reason=NOT_STARTED, not_started=True)
+        if best is None and over:
+            return replace(row, status="skipped", reason="the run ended during its first fold")
+        if best is None:
+            return replace(row, status="running" if activity else "queued")
+        score = self.scorer.score(best, exact=over)
+        undefined = f"{metrics.get(self.plan.metric).title} is undefined on its rows" if math.isnan(score.value) else ""
+        reasons = list(filter(None, [_partial(best), undefined]))
+        reasons += [f"trial {candidate.trial} failed: {candidate.cause}" for candidate in failed[-1:]]
+        reasons += [STOPPED] if record.stopped else []
+        return replace(
+            row,
+            score=defined(score.value),
+            low=defined(score.low),
+            high=defined(score.high),
+            folds=len(best.results),
+            trial=best.trial,
+            fit_seconds=round(best.seconds, 3),
+            predict_ms_per_1k=predict_ms_per_1k(best),
+            status="running" if activity else "ok",
+            reason="; ".join(reasons) or None,
+            in_ensemble=round(weights.get(name, 0.0), 6),
+            params=best.params,
+            identity=best.identity,
+        )
+
+
+def _partial(candidate: Candidate) -> str | None:
+    """The folds of a candidate that lacks some, in words."""
+    return None if candidate.is_complete else f"{len(candidate.results)} of {candidate.n_folds} folds"
+
+
+def predict_ms_per_1k(candidate: Candidate) -> float:
+    """Milliseconds to predict 1,000 rows with all fold models of a candidate, measured on its held-out rows."""
+    return round(sum(1e6 * r.predict_seconds / max(1, r.n_rows) for r in candidate.results.values()), 3)
+
+
+def _total(values: list[float]) -> float:
+    return round(sum(values), 3)

@@ -1,0 +1,433 @@
+"""Makes the plan of a run from the user's options and the schema. Every choice has a reason that the user can read."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tabapp import files, metrics
+from tabapp.data.other_targets import learnable
+from tabapp.data.schema import Schema
+from tabapp.engine.fit.servers import LIGHT_MODELS
+from tabapp.engine.machine.capacity import Machines, memory_limit_of, share_cores
+from tabapp.engine.machine.devices import CPU, device_class, device_for
+from tabapp.engine.machine.gpus import further_gpus
+from tabapp.engine.machine.slots import FIRST_SLOTS
+from tabapp.engine.plan.validation import choose_validation
+from tabapp.errors import UsageError, did_you_mean
+from tabapp.metrics import Task
+from tabapp.models import registry
+from tabapp.models.contract import MONOTONIC, Plugin, Shape
+from tabapp.models.devices import existing_gpu, has_driver
+from tabapp.run.options.config import RunConfig, check_bounds, command_line
+from tabapp.run.record import events as ev
+
+LEAST_UNLABELED = 200
+"""Rows without a target from which pre-trained variants are planned."""
+NOT_MONOTONIC = "cannot keep its predictions from falling or rising with a column (--monotonic)"
+FIRST_GPU = "cuda:0"
+"""On a cluster, each fit sees only the GPU that it gets."""
+
+
+class PlannedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A model of the plan.
+
+    Attributes:
+        reason: why it is skipped; None when it competes.
+        pending: its plugin is not loaded yet, so its family and whether it competes are not known.
+        named: `--models` has its name, so it competes wherever its plugin can.
+        device: class of the devices that its fits run on; None if it is skipped or pending.
+    """
+
+    name: str
+    title: str
+    family: str
+    reason: str | None = None
+    pending: bool = False
+    named: bool = False
+    device: str | None = None
+
+
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the run does. Saved in the run folder, so that a resumed run does the same.
+
+    Attributes:
+        n_classes: 1 for regression.
+        folds: number of scored folds; 1 for a holdout.
+        device: device of the models that use it on this table (`Plugin.device_for`); the others use the CPU.
+        further_gpus: GPUs that take fits of these models beside `device`.
+        gpu_slots: parallel fits on each GPU, to begin with.
+        workers: parallel fits on the cores if no GPU needs them, each with `n_threads` threads.
+        memory_limit: bytes that the engine and all fits may use together.
+        n_unlabeled: rows without a target, of the table and of `--unlabelled`.
+        n_other_targets: other targets that models may learn, too.
+        hide_cells: share of the cells that networks hide in training.
+        monotonic: 1 for each column with which predictions may only rise, and -1 where they may only fall.
+        notes: warnings, such as that the metric is undefined on some folds; each is a sentence for the user.
+    """
+
+    target: str
+    task: Task
+    n_classes: int
+    metric: str
+    validation: str
+    validation_reason: str
+    folds: int
+    budget: float | None
+    trials: int | None
+    quality: str
+    device: str
+    workers: int
+    n_threads: int
+    memory_limit: int
+    seed: int
+    models: tuple[PlannedModel, ...]
+    n_unlabeled: int = 0
+    n_other_targets: int = 0
+    hide_cells: float = 0.0
+    monotonic: dict[str, int] = {}
+    notes: tuple[str, ...] = ()
+    further_gpus: tuple[str, ...] = ()
+    gpu_slots: int = FIRST_SLOTS
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """All GPUs of the run."""
+        return () if self.device == CPU else (self.device, *self.further_gpus)
+
+    @property
+    def device_reason(self) -> str:
+        """Why networks train on the CPU although the run has a GPU; empty if all of them use it."""
+        stay = [model.title for model in self.competing if model.family == "deep" and model.device == CPU]
+        if self.device == CPU or not stay:
+            return ""
+        names = stay[0] if len(stay) == 1 else f"{', '.join(stay[:-1])} and {stay[-1]}"
+        verb = "trains" if len(stay) == 1 else "train"
+        return f"{names} {verb} on the CPU, which is faster than the GPU for a table of this size"
+
+    @property
+    def competing(self) -> tuple[PlannedModel, ...]:
+        """The models that are not skipped, those with a pending plugin included."""
+        return tuple(model for model in self.models if model.reason is None)
+
+
+def write_plan(path: Path, plan: Plan) -> Plan:
+    """Write a plan to its file, and return it."""
+    files.write_bytes(path, msgspec.json.format(msgspec.json.encode(plan), indent=1))
+    return plan
+
+
+def choose_device(wanted: str) -> str:
+    """The device of a run: the one requested, or a GPU if there is one.
+
+    Raises:
+        UsageError: the requested GPU does not exist, or the name is not a device.
+    """
+    if wanted == "cpu":
+        return "cpu"
+    if wanted != "auto" and not wanted.startswith("cuda"):
+        raise UsageError(f"Unknown device {wanted!r}. Use auto, cpu, cuda or cuda:N.")
+    if wanted != "auto":
+        return existing_gpu(wanted)
+    if has_driver():
+        with suppress(UsageError):
+            return existing_gpu("cuda")
+    return "cpu"
+
+
+def usable_device(device: str) -> str:
+    """The device of a plan that was made elsewhere; another GPU, or else "cpu", where there is no such device."""
+    for name in (device, "cuda" if device != CPU else CPU):
+        with suppress(UsageError):
+            return choose_device(name)
+    return CPU
+
+
+def choose_metric(wanted: str | None, task: Task) -> str:
+    """The requested metric, or the default of the task.
+
+    Raises:
+        UsageError: the metric is unknown, cannot be used, or does not support the task.
+    """
+    if wanted is None:
+        return metrics.default_metric(task)
+    metric = metrics.get(wanted)
+    if task not in metric.tasks:
+        fitting = ", ".join(each.name for each in metrics.for_task(task))
+        raise UsageError(f"The metric {wanted} is not defined for a {task} task; choose one of {fitting}.")
+    return metric.name
+
+
+def shape_of(plan: Plan, schema: Schema) -> Shape:
+    """The size of the problem of a plan, estimated from the schema."""
+    return approximate_shape(
+        schema,
+        plan.n_classes,
+        plan.n_unlabeled,
+        plan.n_other_targets,
+        n_monotonic=len(plan.monotonic),
+        metric=plan.metric,
+    )
+
+
+def approximate_shape(
+    schema: Schema,
+    n_classes: int,
+    n_unlabeled: int = 0,
+    n_other_targets: int = 0,
+    n_monotonic: int = 0,
+    metric: str = "rmse",
+) -> Shape:
+    """The size of the problem estimated from the schema, before features are prepared."""
+    kinds = [column.kind for column in schema.features]
+    n_categorical = sum(kind in ("categorical", "boolean") for kind in kinds)
+    n_numeric = sum({"numeric": 1, "datetime": 5, "text": 10}.get(kind, 0) for kind in kinds)
+    return Shape(
+        schema.rows,
+        n_numeric,
+        n_categorical,
+        n_classes,
+        n_unlabeled,
+        n_other_targets,
+        n_monotonic,
+        target_ratio=schema.target_ratio if metrics.get(metric).early_stopping == "rmse" else 0.0,
+    )
+
+
+def fit_device(plugin: Plugin, plan: Plan, schema: Schema) -> str:
+    """The device of the fits of a model in a run."""
+    return device_for(plugin, plan.task, shape_of(plan, schema), plan.device)
+
+
+class _LowestTrial:
+    """Suggests the low end of every range: enough to find out whether a search space raises."""
+
+    def suggest_float(
+        self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
+    ) -> float:
+        return low
+
+    def suggest_int(self, name: str, low: int, high: int, *, step: int = 1, log: bool = False) -> int:
+        return low
+
+    def suggest_categorical(self, name: str, choices: list[Any]) -> Any:
+        return choices[0]
+
+
+def _why_skipped(
+    plugin: Plugin, task: Task, shape: Shape, device: str, memory_limit: int, *, named: bool
+) -> str | None:
+    """Why a plugin does not compete on such a table: its own reason, or the error of a method that the engine will call.
+
+    A third-party plugin may raise anything; that skips the model and does not end the run.
+    """
+    try:
+        if (reason := plugin.supports(task, shape)) is not None:
+            return reason
+        if not named and (reason := plugin.skipped_by_default(task, shape)) is not None:
+            return f"{reason} --models {plugin.name} starts it."
+        device = device_for(plugin, task, shape, device)
+        plugin.search_space(_LowestTrial(), task, shape, device)
+        given = (plugin.defaults(task, shape, device), *plugin.portfolio(task, shape, device))
+        costs = [plugin.cost(task, shape, params, device) for params in given]
+        if min(plugin.merit(task, shape), *(min(cost.seconds, cost.n_bytes) for cost in costs)) <= 0:
+            return "its cost and its merit must be positive"
+        if device == CPU and costs[0].n_bytes > memory_limit:
+            needed, allowed = costs[0].n_bytes / 2**30, memory_limit / 2**30
+            return f"It needs about {needed:.1f} GiB of memory; {allowed:.1f} GiB are allowed (--memory-limit)."
+    except Exception as error:
+        return f"its plugin raised {type(error).__name__}: {error}"
+    return None
+
+
+def supports_monotonic(plugin: Plugin) -> bool:
+    """Whether a model has the hyperparameter that `--monotonic` sets."""
+    return MONOTONIC in plugin.params_type.__struct_fields__
+
+
+def _planned_model(name: str, task: Task, shape: Shape, device: str, memory_limit: int, *, named: bool) -> PlannedModel:
+    """Load a plugin and decide whether it competes."""
+    found = registry.find(name)
+    if found.plugin is None:
+        return PlannedModel(name=name, title=name, family="", reason=found.reason, named=named)
+    reason = found.reason
+    if reason is None and task not in found.plugin.tasks:
+        reason = f"does not support {task} tasks"
+    if reason is None and shape.n_monotonic and not supports_monotonic(found.plugin):
+        reason = NOT_MONOTONIC
+    if reason is None:
+        reason = _why_skipped(found.plugin, task, shape, device, memory_limit, named=named)
+    # A model that is skipped may have a plugin whose methods raise.
+    used = None if reason is not None else device_class(device_for(found.plugin, task, shape, device))
+    title, family = found.plugin.title, found.plugin.family
+    return PlannedModel(name=name, title=title, family=family, reason=reason, named=named, device=used)
+
+
+def _planned_models(
+    config: RunConfig, task: Task, shape: Shape, device: str, memory_limit: int, *, staged: bool
+) -> tuple[PlannedModel, ...]:
+    registry.check_names((*config.models, *config.exclude))
+    variants = registry.variants() if shape.n_unlabeled >= LEAST_UNLABELED else []
+    names, named = config.models or (*registry.names(), *variants), bool(config.models)
+
+    def planned_now(name: str) -> PlannedModel:
+        planned = _planned_model(name, task, shape, device, memory_limit, named=named)
+        return msgspec.structs.replace(planned, reason="excluded") if name in config.exclude else planned
+
+    def planned_later(name: str) -> PlannedModel:
+        excluded = name in config.exclude
+        reason = "excluded" if excluded else None
+        title = registry.title_in_source(name)
+        return PlannedModel(name=name, title=title, family="", reason=reason, pending=not excluded, named=named)
+
+    planned = {name: planned_now(name) for name in names if name in LIGHT_MODELS}
+    plan_one = planned_later if staged and any(model.reason is None for model in planned.values()) else planned_now
+    planned |= {name: plan_one(name) for name in names if name not in planned}
+    if not any(model.reason is None for model in planned.values()):
+        why = "; ".join(f"{name}: {planned[name].reason}" for name in names)
+        raise UsageError(f"None of the selected models can run ({why}). Change --models or --exclude.")
+    return tuple(planned[name] for name in names)
+
+
+def with_pending_models(plan: Plan, shape: Shape) -> Plan:
+    """The plan with its pending models planned; loads their plugins."""
+    models = (
+        _planned_model(model.name, plan.task, shape, plan.device, plan.memory_limit, named=model.named)
+        if model.pending
+        else model
+        for model in plan.models
+    )
+    return msgspec.structs.replace(plan, models=tuple(models))
+
+
+def make_plan(
+    config: RunConfig, schema: Schema, *, n_more: int = 0, staged: bool = False, machines: Machines | None = None
+) -> Plan:
+    """Make the plan of a run.
+
+    Args:
+        n_more: rows of the file `--unlabelled`.
+        machines: those of a cluster; None means this machine.
+        staged: leave the models whose plugins take seconds to load pending, if others compete.
+
+    Raises:
+        UsageError: an option is not valid for this table.
+    """
+    check_bounds(config)
+    task: Task = schema.task
+    n_classes = len(schema.classes) if task != "regression" else 1
+    if not schema.features:
+        raise UsageError(
+            "No feature column is left. Ignore fewer columns, or set --kind for columns that are not used."
+        )
+    device = device_of(config, machines)
+    workers, n_threads = share_cores(config, machines)
+    memory_limit = memory_limit_of(config, machines)
+    n_unlabeled = schema.rows_without_target + n_more
+    n_other_targets = len(learnable(schema, config.other_targets))
+    monotonic = directions_of(config, schema)
+    metric = choose_metric(config.metric, task)
+    shape = approximate_shape(schema, n_classes, n_unlabeled, n_other_targets, len(monotonic), metric)
+    folds, validation, why = choose_validation(config, schema, shape, workers)
+    return Plan(
+        target=schema.target,
+        task=task,
+        n_classes=n_classes,
+        metric=metric,
+        validation=validation,
+        validation_reason=why,
+        folds=folds,
+        budget=config.budget_seconds,
+        trials=config.trials,
+        quality=config.quality,
+        device=device,
+        workers=workers,
+        n_threads=n_threads,
+        memory_limit=memory_limit,
+        seed=config.seed,
+        models=_planned_models(config, task, shape, device, memory_limit, staged=staged),
+        n_unlabeled=n_unlabeled,
+        n_other_targets=n_other_targets,
+        hide_cells=config.hide_cells,
+        monotonic=monotonic,
+        further_gpus=further_gpus(config.device, device) if machines is None else (),
+        gpu_slots=FIRST_SLOTS if machines is None else max(1, machines.gpus),
+    )
+
+
+def directions_of(config: RunConfig, schema: Schema) -> dict[str, int]:
+    """The constraints of `--monotonic` as numbers.
+
+    Raises:
+        UsageError: they are not possible for the target or a column.
+    """
+    if config.monotonic and schema.task == "multiclass":
+        raise UsageError(
+            f"--monotonic is for a number or two classes; {schema.target!r} has {len(schema.classes)} classes. Leave it out."
+        )
+    if config.monotonic and config.other_targets:
+        raise UsageError("--monotonic is for one target. Name one --target, or leave --monotonic out.")
+    kinds = {column.name: column.kind for column in schema.features}
+    for name in config.monotonic:
+        if name not in kinds:
+            raise UsageError(f"--monotonic: {name!r} is not a feature column{did_you_mean(name, kinds) or '.'}")
+        if kinds[name] != "numeric":
+            raise UsageError(
+                f"--monotonic: {name!r} is {kinds[name]}, not numeric. Leave it out, or set --kind {name}=numeric if its cells are "
+                "numbers."
+            )
+    return {name: 1 if sign == "+" else -1 for name, sign in config.monotonic.items()}
+
+
+def device_of(config: RunConfig, machines: Machines | None = None) -> str:
+    """The device of a run.
+
+    Raises:
+        UsageError: the requested GPU does not exist.
+    """
+    if machines is None:
+        return choose_device(config.device)
+    if config.device == "cpu" or (config.device == "auto" and not machines.gpus):
+        return CPU
+    if not machines.gpus:
+        raise UsageError(f"No node of the cluster has a GPU for --device {config.device}. Use --device cpu or auto.")
+    return FIRST_GPU
+
+
+def plan_event(plan: Plan, schema: Schema, config: RunConfig) -> ev.PlanMade:
+    """The plan as an event."""
+    metric = metrics.get(plan.metric)
+    return ev.PlanMade(
+        target=plan.target,
+        target_reason=schema.target_reason,
+        task=plan.task,
+        task_reason=schema.task_reason,
+        classes=schema.classes,
+        metric=plan.metric,
+        metric_title=metric.title,
+        metrics=tuple(
+            ev.MetricView(name=each.name, title=each.title, description=each.description)
+            for each in map(metrics.get, metrics.names_for(plan.task, first=plan.metric))
+        ),
+        greater_is_better=metric.greater_is_better,
+        validation=plan.validation,
+        validation_reason=plan.validation_reason,
+        folds=plan.folds,
+        budget=plan.budget,
+        trials=plan.trials,
+        quality=plan.quality,
+        device=plan.device,
+        device_reason=plan.device_reason,
+        n_gpus=len(plan.gpus),
+        workers=plan.workers,
+        seed=plan.seed,
+        models=tuple(
+            ev.ModelView(name=model.name, title=model.title, family=model.family, reason=model.reason)
+            for model in plan.models
+        ),
+        command=command_line(msgspec.structs.replace(config, target=plan.target)),
+        notes=plan.notes,
+    )

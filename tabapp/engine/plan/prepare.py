@@ -1,0 +1,123 @@
+"""From a file to a schema with the options of the run. Imports little, so that a screen shows the columns at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import polars as pl
+
+from tabapp.data.infer import compare_with_test, infer_schema
+from tabapp.data.reading.read import Reading, ReadOptions, read_table
+from tabapp.data.schema import DataWarning, Schema
+from tabapp.errors import DataError
+from tabapp.run.options.config import RunConfig
+from tabapp.run.options.targets import resolve_targets
+from tabapp.run.record import events as ev
+
+PREVIEW_ROWS = 200
+MOST_NAMED = 8
+
+
+def read_data(config: RunConfig) -> Reading:
+    """Read the run's table as text.
+
+    Raises:
+        DataError: the file is missing or cannot be read as a table.
+    """
+    options = ReadOptions(
+        delimiter=config.delimiter,
+        encoding=config.encoding,
+        decimal=config.decimal,
+        null=config.null,
+        max_memory=config.max_memory,
+    )
+    return read_table(Path(config.data), options)
+
+
+def reading_event(reading: Reading, config: RunConfig) -> ev.DataRead:
+    """The result of reading, with the first rows, as an event."""
+    return ev.DataRead(
+        file=Path(config.data).name,
+        rows=reading.frame.height,
+        columns=reading.frame.width,
+        n_bytes=reading.n_bytes,
+        format=reading.format,
+        encoding=reading.encoding,
+        delimiter=reading.delimiter,
+        names=tuple(reading.frame.columns),
+        preview=tuple(reading.frame.head(PREVIEW_ROWS).rows()),
+    )
+
+
+def infer(reading: Reading, config: RunConfig) -> Schema:
+    """The schema of a table for its first target, with the user's overrides applied and the warnings of reading first.
+
+    Raises:
+        DataError, UsageError: the table or an option is not valid.
+    """
+    target = config.target if config.target is None else resolve_targets(config.target, reading.frame.columns)[0]
+    schema = infer_schema(
+        reading.frame,
+        target=target,
+        task=config.task,
+        positive=config.positive,
+        kinds=config.kinds,
+        ignore=config.ignore,
+        group=config.group,
+        time=config.time,
+        weight=config.weight,
+        null=config.null,
+        stored=reading.stored,
+    )
+    return msgspec.structs.replace(
+        schema, warnings=(*reading.warnings, *schema.warnings, *_drift(reading, config, schema))
+    )
+
+
+def _drift(reading: Reading, config: RunConfig, schema: Schema) -> list[DataWarning]:
+    """Differences between the table and the test file; an unreadable test file is reported when it is scored."""
+    if config.test is None:
+        return []
+    try:
+        test = read_data(msgspec.structs.replace(config, data=config.test))
+    except DataError:
+        return []
+    return compare_with_test(reading.frame, test.frame, schema)
+
+
+def read_more(config: RunConfig, schema: Schema | None = None) -> pl.DataFrame | None:
+    """The table `--unlabelled` as text, or None without that option.
+
+    Args:
+        schema: the schema whose features the table must have; None checks none.
+
+    Raises:
+        DataError: the file cannot be read, or lacks a column.
+    """
+    if config.unlabelled is None:
+        return None
+    more = read_data(msgspec.structs.replace(config, data=config.unlabelled)).frame
+    if schema is not None:
+        check_columns_of_more(more, schema)
+    return more
+
+
+def check_columns_of_more(more: pl.DataFrame | None, schema: Schema) -> None:
+    """Check that the table `--unlabelled` has all features.
+
+    Raises:
+        DataError: names the missing columns.
+    """
+    if more is None:
+        return
+    present = set(more.columns)
+    absent = [column.name for column in schema.features if column.name not in present]
+    if absent:
+        shown = ", ".join(map(repr, absent[:MOST_NAMED])) + (" …" if len(absent) > MOST_NAMED else "")
+        raise DataError(f"The file of --unlabelled lacks columns of the table: {shown}. Add them or --ignore them.")
+
+
+def n_rows(more: pl.DataFrame | None) -> int:
+    """The number of rows of the table `--unlabelled`; 0 without one."""
+    return 0 if more is None else more.height

@@ -1,5 +1,0 @@
-"""Imported by the server that the fits of boosters are forked from, if scikit-learn is not needed for their features."""
-
-from tabapp.engine.preload import load
-
-load("lightgbm", "xgboost", "catboost", lean=True)

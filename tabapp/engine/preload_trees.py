@@ -1,5 +1,0 @@
-"""Imported by the server that the fits of forests and linear models are forked from, and those of other authors' boosters."""
-
-from tabapp.engine.preload import SKLEARN, load
-
-load(SKLEARN, "lightgbm", "xgboost", "catboost")

@@ -1,0 +1,131 @@
+"""What lists of runs show of each run, read from its events except those that arrive by the thousand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tabapp.errors import UsageError
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import LineReader, RunFolder
+from tabapp.run.record.score_text import folds_text
+from tabapp.run.record.state import is_new_best
+
+SKIPPED = (b'{"ev":"fit.progress"', b'{"ev":"resources"', b'{"ev":"fit.started"', b'{"ev":"fit.finished"')
+
+
+@dataclass(frozen=True)
+class RunDescription:
+    """A run in a list.
+
+    Attributes:
+        status: running, ok, interrupted, failed, stopped (the engine ended without a result) or unreadable.
+        data: path or name of the table, as given by the user.
+        metric: name of the metric; `metric_title` is its title for people.
+        best: best score; `model` is the title of its model, and `partial` are its folds, such as "1 of 8 folds", if it lacks some.
+        models: number of models with a score, without the ensemble.
+        history: each new best score, oldest first.
+        started: seconds since the epoch; None if the run never started.
+        seconds: from its start to its last event.
+        reason: a sentence on how it ended, or why it cannot be read.
+    """
+
+    folder: RunFolder
+    status: str
+    name: str = ""
+    data: str = ""
+    target: str = ""
+    metric: str = ""
+    metric_title: str = ""
+    greater_is_better: bool = True
+    best: float | None = None
+    partial: str = ""
+    model: str = ""
+    models: int = 0
+    history: tuple[float, ...] = ()
+    started: float | None = None
+    seconds: float = 0.0
+    reason: str = ""
+
+    @property
+    def run(self) -> str:
+        """The id of the run."""
+        return self.folder.run
+
+
+def version_of(folder: RunFolder) -> tuple[float, int, bool]:
+    """A value that changes when a run has something new to read."""
+    running = folder.is_running()
+    try:
+        status = folder.events.stat()
+    except OSError:
+        return 0.0, 0, running
+    return status.st_mtime, status.st_size, running
+
+
+def describe_run(folder: RunFolder) -> RunDescription:
+    """Describe a run. Never fails: a run that cannot be read has the status "unreadable" and a reason."""
+    try:
+        config = folder.config()
+        lines = LineReader(folder.events).read_new()
+    except UsageError as error:
+        return RunDescription(folder, "unreadable", reason=str(error))
+    started: float | None = None
+    plan: ev.PlanMade | None = None
+    finished: ev.RunFinished | None = None
+    rows: tuple[ev.LeaderboardRow, ...] = ()
+    # By the place of the target in a run with several.
+    histories: dict[int, list[float]] = {}
+    plans: dict[int, ev.PlanMade] = {}
+    target, last = 0, 0.0
+    for line in lines:
+        if line.startswith(SKIPPED):
+            continue
+        event = ev.decode(line)
+        if event is None:
+            continue
+        last = event.t
+        match event:
+            case ev.RunStarted():
+                started, finished = event.t, None
+            case ev.TargetStarted():
+                target, rows, histories[event.index] = event.index, (), []
+            case ev.PlanMade():
+                plan = plans[target] = event
+            case ev.LeaderboardChanged():
+                rows = event.rows
+                best = next((row for row in rows if row.score is not None), None)
+                history = histories.setdefault(target, [])
+                if (
+                    best is not None
+                    and best.score is not None
+                    and is_new_best(best, plan, history[-1] if history else None)
+                ):
+                    history.append(best.score)
+            case ev.RunFinished():
+                # At the end, a run with several targets shows the result of the first.
+                finished, target = event, 0
+                plan = plans.get(0, plan)
+                rows = event.leaderboard or rows
+            case _:
+                pass
+    ended = finished.status if finished is not None else "stopped"
+    status = "running" if folder.is_running() else ended
+    winner = next((row for row in rows if row.score is not None), None)
+    return RunDescription(
+        folder,
+        status,
+        name=config.name or "",
+        data=config.data,
+        target=", ".join(plan.targets or (plan.target,)) if plan else config.target or "",
+        metric=plan.metric if plan else config.metric or "",
+        metric_title=plan.metric_title if plan else config.metric or "",
+        greater_is_better=plan.greater_is_better if plan else True,
+        best=winner.score if winner is not None else None,
+        partial=folds_text(winner, plan.folds) if winner is not None and plan is not None else "",
+        model=winner.title if winner is not None else "",
+        models=sum(row.score is not None and row.model != "ensemble" for row in rows),
+        history=tuple(histories.get(target, ())),
+        started=started,
+        seconds=finished.seconds if finished is not None else max(0.0, last - (started or last)),
+        reason=finished.message if finished is not None else "",
+    )

@@ -1,0 +1,132 @@
+"""Runs whose time is over before their last ensemble is evaluated."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tabapp.bundle.writing.write import BundleContents
+from tabapp.engine.finish import run_end as finish
+from tabapp.engine.finish.run_end import Finish
+from tabapp.engine.fit.jobs import Done, Message
+from tabapp.engine.fit.run_data import RunData
+from tabapp.engine.loop.clock import Clock
+from tabapp.engine.loop.evaluations import Evaluations
+from tabapp.engine.plan.make_plan import make_plan, plan_event
+from tabapp.engine.plan.prepare import infer, read_data
+from tabapp.engine.plan.write_rows import write_rows
+from tabapp.report.make import make_report
+from tabapp.run.options.config import RunConfig
+from tabapp.run.record import events as ev
+from tabapp.run.record.folder import create_run
+from tabapp.run.record.state import RunState, replay
+from tests.engine.conducting import MODELS, Engine
+from tests.tables import write_breast_cancer
+
+
+def started(tmp_path: Path) -> tuple[Engine, RunConfig]:
+    """A run of two models with three folds that is planned."""
+    table = write_breast_cancer(tmp_path / "cancer.csv")
+    config = RunConfig(data=str(table), target="diagnosis", models=MODELS, folds=3, trials=2, workers=2)
+    folder = create_run(config, tmp_path / "runs")
+    reading = read_data(config)
+    schema = infer(reading, config)
+    plan = make_plan(config, schema)
+    write_rows(folder, config, reading, schema, plan)
+    engine = Engine(folder, plan, Clock(None, 0.0), 1)
+    engine.events.append(plan_event(plan, schema, config))
+    return engine, config
+
+
+@pytest.fixture
+def fails() -> bool:
+    """Whether evaluations fail once fitting is over."""
+    return False
+
+
+@pytest.fixture
+def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool) -> Engine:
+    """A run of two models whose interim ensemble was evaluated, with another last ensemble, and no time left."""
+    engine, config = started(tmp_path)
+    engine.conductor.run()
+    board, evaluations = engine.conductor.board, engine.conductor.evaluations
+    while board.selected is None:
+        board.refresh()
+    engine.events += [board.selected.event(), evaluations._evaluate("ensemble")]  # pyright: ignore[reportPrivateUsage]
+    if fails:
+        monkeypatch.setattr(Evaluations, "_evaluate", failing)
+    end(engine, config, monkeypatch)
+    return engine
+
+
+def end(engine: Engine, config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> list[BundleContents]:
+    """Finish a run whose time is over; returns what its bundle would be made of."""
+    # Models that are not real make no bundle and have no importances.
+    written: list[BundleContents] = []
+    monkeypatch.setattr(Finish, "_averaged", lambda self, selected: selected)
+    monkeypatch.setattr(Finish, "_explain", lambda self, selected: None)
+    monkeypatch.setattr(finish, "write_bundle", lambda path, contents: written.append(contents))
+    monkeypatch.setattr(finish, "copy_bundle", lambda folder, config, emit: (folder.bundle, ""))
+    over = Clock(60.0, 60.0)
+    assert over.end is not None
+    assert over.end <= time.monotonic()
+    plan = engine.conductor.board.plan
+    last = Finish(engine.folder, config, plan, RunData(engine.folder), engine.conductor, over, engine.events.append)
+    engine.events.append(last.run(interrupted=False, elapsed=lambda: 60.0))
+    return written
+
+
+def failing(self: Evaluations, model: str) -> ev.EvaluationReady:
+    raise ValueError("not enough memory")
+
+
+def state_of(engine: Engine) -> RunState:
+    return replay([msgspec.structs.replace(event, seq=n) for n, event in enumerate(engine.events, start=1)])  # type: ignore[misc]
+
+
+def test_the_last_ensemble_is_evaluated_although_no_time_is_left(ended: Engine) -> None:
+    *interim, last = (event for event in ended.events_of(ev.EvaluationReady) if event.model == "ensemble")
+    assert interim
+    assert all(found.identity != last.identity for found in interim)
+    state = state_of(ended)
+    assert state.ensemble is not None
+    row = next(row for row in state.leaderboard if row.model == "ensemble")
+    assert state.evaluations["ensemble"].identity == state.ensemble.identity == row.identity == last.identity
+    assert state.finished is not None
+    assert state.finished.leaderboard == state.leaderboard
+    scores = {row.model: row.identity for row in state.leaderboard}
+    assert all(found.identity == scores[name] for name, found in state.evaluations.items())
+
+
+@pytest.mark.parametrize("fails", [True])
+def test_without_an_evaluation_of_the_last_ensemble_none_has_its_name(ended: Engine) -> None:
+    state = state_of(ended)
+    assert "ensemble" not in state.evaluations
+    assert any("No evaluation of the ensemble" in log.message for log in ended.events_of(ev.Log))
+    report = msgspec.json.encode(make_report(state)).decode()
+    assert "ended before its predictions were evaluated" in report
+    assert "Confusion matrix" not in report
+
+
+def test_scores_on_one_of_three_folds_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, config = started(tmp_path)
+    finished = engine.conductor._handle
+
+    def handle(message: Message) -> None:
+        finished(message)
+        if isinstance(message, Done):
+            engine.conductor.ended_by = "finish"
+
+    monkeypatch.setattr(engine.conductor, "_handle", handle)
+    engine.conductor.run()
+    (contents,) = end(engine, config, monkeypatch)
+    last = engine.events_of(ev.RunFinished)[-1]
+    assert (last.folds, last.planned_folds) == (1, 3)
+    ensemble, *others = last.leaderboard
+    assert (ensemble.model, ensemble.folds, ensemble.reason) == ("ensemble", 1, "1 of 3 folds")
+    assert any(row.reason == "1 of 3 folds" for row in others)
+    assert contents.validation == "only 1 of 3 folds of 3-fold stratified cross-validation"
+    assert "1 of 3 folds" in make_report(state_of(engine)).summary

@@ -1,0 +1,27 @@
+"""LightGBM's predictions by parts of the trees are those of the library."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tabapp_plugins.trees.lightgbm_model import TREES_TOGETHER, LightGBMModel, Target
+
+from tabapp.features.arrays import Table
+
+lightgbm = pytest.importorskip("lightgbm")
+
+
+@pytest.mark.parametrize(("task", "n_classes"), [("regression", 1), ("binary", 2), ("multiclass", 5)])
+def test_many_trees_predict_as_the_library_does(task, n_classes):
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(300, 4)).astype(np.float32)
+    target = rows[:, 0] * rows[:, 1] if task == "regression" else generator.integers(0, n_classes, len(rows))
+    settings = {"objective": task, "num_class": 1 if n_classes == 2 else n_classes, "verbosity": -1, "num_leaves": 4}
+    n_iterations = 2 * TREES_TOGETHER // n_classes + 3
+    booster = lightgbm.train(settings, lightgbm.Dataset(rows, target), n_iterations)
+    model = LightGBMModel(booster, Target(task, n_classes, 0.0, 1.0), {}, n_threads=1)
+    found = model.output(Table(numeric=rows, categorical=np.empty((len(rows), 0), np.int32)))
+    expected = booster.predict(rows)
+    # A sum of values in another order differs by the rounding of each addition.
+    tolerance = booster.num_trees() * np.finfo(np.float64).eps * np.abs(booster.predict(rows, raw_score=True)).max()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)

@@ -1,0 +1,84 @@
+"""Models trained again on all rows, for as long as the models of the folds were trained."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+from tabapp_plugins._shared.boosting import BoostingParams, max_bins
+
+from tabapp.engine.fit.candidates import pilot_folds
+from tabapp.features.arrays import FeatureSpec, Table
+from tabapp.models import registry
+from tabapp.models.contract import FitContext, Shape, Task
+
+CHANGES = {
+    "realmlp": {"max_epochs": 3, "widths": (8,)},
+    "amformer": {"max_epochs": 2, "n_layers": 1, "d_token": 16, "warmup_steps": 1},
+    "npt": {"n_steps": 12, "n_evaluations": 2, "d_embedding": 8, "n_layers": 2, "n_heads": 2},
+    "grownet": {"n_learners": 3, "width": 8},
+    "k_neighbors": {},
+    "xrfm": {},
+}
+
+SAME = {"realmlp": "best_epoch", "amformer": "best_epoch", "npt": "best_step", "grownet": "best_stage"}
+
+
+def table(n_rows: int, seed: int) -> Table:
+    generator = np.random.default_rng(seed)
+    numeric = generator.normal(size=(n_rows, 3)).astype(np.float32)
+    return Table(
+        numeric=numeric,
+        categorical=generator.integers(2, 5, (n_rows, 1)).astype(np.int32),
+        target=(numeric[:, 0] + 0.5 * generator.normal(size=n_rows) > 0).astype(np.int64),
+    )
+
+
+@pytest.mark.parametrize("name", list(CHANGES))
+def test_a_model_is_trained_on_all_rows_for_as_long_as_those_of_the_folds(name, tmp_path):
+    plugin = registry.get(name)
+    spec = FeatureSpec(numeric=("a", "b", "c"), categorical=("d",), cardinalities=(5,), sources=("a", "b", "c", "d"))
+    context = FitContext("binary", 2, "roc_auc", spec, seed=0, device="cpu", n_threads=1, folder=tmp_path)
+    shape = Shape(n_rows=160, n_numeric=3, n_categorical=1, n_classes=2)
+    params = msgspec.structs.replace(plugin.defaults("binary", shape, "cpu"), **CHANGES[name])
+    train, valid, rows = table(160, 0), table(40, 1), table(50, 2)
+    fold = plugin.fit(train, valid, params, context)
+    model = plugin.refit(train, params, [fold.summary(), fold.summary()], context)
+    assert model is not None
+    found = model.predict(rows)
+    assert np.isfinite(found).all()
+    assert (
+        np.corrcoef(found[:, 1], rows.numeric[:, 0])[0, 1]
+        * np.corrcoef(fold.predict(rows)[:, 1], rows.numeric[:, 0])[0, 1]
+        > 0
+    )
+    if name in ("k_neighbors", "xrfm"):
+        assert model.summary()["rows"] == 160
+    else:
+        assert model.summary()[SAME[name]] == fold.summary()[SAME[name]]
+    model.save(tmp_path)
+    np.testing.assert_array_equal(plugin.load(tmp_path).predict(rows), found)
+
+
+def test_patience_falls_with_the_number_of_rows() -> None:
+    assert [BoostingParams().patience_on(n_rows) for n_rows in (500, 10_000, 20_000, 1_000_000)] == [200, 200, 100, 50]
+    assert BoostingParams(patience=7).patience_on(500) == 7
+
+
+def test_more_than_five_folds_have_three_pilots() -> None:
+    assert [pilot_folds(n_folds) for n_folds in (1, 2, 5, 8)] == [1, 2, 2, 3]
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_boosters_and_forests_of_many_columns_are_cheaper(task: Task) -> None:
+    """Ten times the columns have fewer bins and, in forests, fewer columns for each split."""
+    assert (max_bins(999), max_bins(1_000)) == (255, 63)
+    few, many = Shape(2_000, 999, 0, 2), Shape(2_000, 1_000, 0, 2)
+    for name in ("lightgbm", "xgboost", "hist_gradient_boosting", "random_forest", "extra_trees"):
+        plugin = registry.get(name)
+        seconds = [
+            # Two classes, because features made from two columns would add columns to both.
+            plugin.cost(task, shape, plugin.defaults("binary", shape, "cpu"), "cpu").seconds
+            for shape in (few, many)
+        ]
+        assert seconds[1] < seconds[0], name

@@ -1,0 +1,304 @@
+"""The Runs screen: open, resume, delete, filter."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tabapp.errors import UsageError
+from tabapp.run.protocol.comparing import ComparedModel, ComparedRun, Comparison, Difference
+from tabapp.run.record import events as ev
+from tabapp.run.record.description import describe_run
+from tabapp.run.record.folder import RunFolder
+from tabapp.tui.app import AttachedApp, Opened, TabappApp
+from tabapp.tui.browse import show_runs
+from tabapp.tui.dialogs.basic import Decision, Reading
+from tabapp.tui.replay import ReplayApp
+from tabapp.tui.screens import runs as runs_screen
+from tabapp.tui.screens.run import RunningView
+from tabapp.tui.widgets.run_table import Runs
+from tests.recordings import NAMES, events_of
+from tests.recordings.replay import ReplayWorker, make_run
+from tests.tui import recordings
+from tests.tui.driver import SIZES, Driver, FakeProcess, drive
+
+
+def runs_of(driver) -> Runs:
+    return driver.app.screen.query_one(Runs)
+
+
+def other_runs(runs_dir) -> tuple[RunFolder, RunFolder]:
+    """One that ended well, one whose engine is gone."""
+    done, stopped = recordings.make_run(runs_dir, "adult.csv"), recordings.make_run(runs_dir, "wine.csv")
+    recordings.Recorder(done).write(
+        *(msgspec.structs.replace(event, t=event.t - 9000) for event in recordings.finished())
+    )
+    recordings.Recorder(stopped).write(
+        *(msgspec.structs.replace(event, t=event.t - 5000) for event in recordings.running(8))
+    )
+    return done, stopped
+
+
+async def at_runs(driver, number: int = 3) -> None:
+    await driver.press("7")
+    await driver.until(lambda: len(runs_of(driver).rows) == number)
+
+
+async def put_cursor_on(driver, folder: RunFolder) -> None:
+    runs_of(driver).move_to_key(folder.run)
+    await driver.until(lambda: runs_of(driver).key == folder.run)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_all_runs_are_listed_the_newest_first(tmp_path, monkeypatch, size):
+    done, stopped = other_runs(tmp_path)
+    async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True, engine_runs=False) as driver:
+        await driver.press("escape")
+        await at_runs(driver)
+        assert [row.key for row in runs_of(driver).rows] == [driver.folder.run, stopped.run, done.run]
+        await driver.sees("▸", "✓ ok", "■ stopped", "0.8829", "3 runs")
+
+
+def test_what_is_read_of_a_run(tmp_path):
+    done, stopped = other_runs(tmp_path)
+    facts = describe_run(done)
+    assert (facts.status, Path(facts.data).name, facts.target, facts.metric_title) == (
+        "ok",
+        "adult.csv",
+        "Survived",
+        "ROC AUC",
+    )
+    assert facts.best == done.state().best.score
+    assert facts.model == "Ensemble"
+    assert facts.seconds == 116
+    assert list(facts.history) == sorted(facts.history)
+    assert describe_run(stopped).status == "stopped"
+    (stopped.path / "run.json").write_text("{")
+    broken = describe_run(stopped)
+    assert broken.status == "unreadable"
+    assert "cannot be understood" in broken.reason
+    done.events.unlink()
+    assert describe_run(done).best is None
+
+
+async def test_enter_opens_another_run(tmp_path, monkeypatch):
+    done, _ = other_runs(tmp_path)
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await at_runs(driver)
+        await put_cursor_on(driver, done)
+        await driver.press("enter")
+        await driver.until(lambda: not driver.app.is_running)
+        assert driver.app.opened == Opened(done, start_engine=False)
+        assert driver.commands() == [], "its engine continues"
+
+
+async def test_a_double_click_opens_too(tmp_path, monkeypatch):
+    other_runs(tmp_path)
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await at_runs(driver)
+        key = runs_of(driver).rows[2].key
+        await driver.pilot.click("#runs", offset=(8, 4), times=2)
+        await driver.until(lambda: driver.app.opened is not None)
+        assert driver.app.opened.folder.run == key
+
+
+async def test_an_engine_that_was_never_started_does_not_stay_behind(tmp_path, monkeypatch):
+    done, _ = other_runs(tmp_path)
+    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+        await at_runs(driver)
+        await put_cursor_on(driver, done)
+        await driver.press("enter")
+        await driver.until(lambda: driver.app.opened is not None)
+        assert [command["command"] for command in driver.commands()] == ["abort"]
+
+
+async def test_two_marked_runs_are_compared(tmp_path, monkeypatch):
+    done, stopped = other_runs(tmp_path)
+    asked: list[list[str]] = []
+
+    may_end = asyncio.Event()
+
+    async def analyze(kind: object, words: list[str]) -> Comparison:
+        asked.append(words)
+        await may_end.wait()
+        return Comparison(
+            a=ComparedRun(run=done.run, name="a", best="Ensemble of 3", rows=891),
+            b=ComparedRun(run=stopped.run, name="b", best="CatBoost", rows=891),
+            metric="roc_auc", metric_title="ROC AUC", common_rows=891, matched_by="number in the same file",
+            score_a=0.88, score_b=0.86, difference=-0.02, low=-0.03, high=-0.01, better="a",
+            leaderboard=(ComparedModel(model="catboost", title="CatBoost", a=0.87, b=0.86),),
+            differences=(Difference(part="plan", name="seed", a="0", b="1"),),
+        )  # fmt: skip
+
+    monkeypatch.setattr(runs_screen, "analyze_in_background", analyze)
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await at_runs(driver)
+        await put_cursor_on(driver, done)
+        await driver.press("c")
+        await driver.until(lambda: any("Mark two runs" in toast for toast in driver.toasts()))
+        await driver.press("space")
+        await driver.sees("●")
+        await put_cursor_on(driver, stopped)
+        await driver.press("space")
+        await driver.sees("c compares the marked runs")
+        await driver.press("c")
+        await driver.sees(f"comparing {done.run} with {stopped.run}…")
+        may_end.set()
+        await driver.until(lambda: isinstance(driver.app.screen, Reading))
+        await driver.sees(
+            "A is significantly better on 891 common rows", "CatBoost", "0.8700", "Different plan", "0 → 1"
+        )
+        assert asked == [["compare", str(done.path), str(stopped.path)]]
+        await driver.press("escape", "space")
+        await driver.until(lambda: runs_of(driver).marked == [done.run])
+
+
+async def test_runs_that_cannot_be_compared_give_a_sentence_that_stays(tmp_path, monkeypatch):
+    done, stopped = other_runs(tmp_path)
+
+    async def analyze(kind: object, words: list[str]) -> Comparison:
+        raise UsageError(f"The run {stopped.run} has no result yet.")
+
+    monkeypatch.setattr(runs_screen, "analyze_in_background", analyze)
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await at_runs(driver)
+        await put_cursor_on(driver, done)
+        await driver.press("space")
+        await put_cursor_on(driver, stopped)
+        await driver.press("c")
+        await driver.until(lambda: isinstance(driver.app.screen, Reading))
+        await driver.sees("The runs cannot be compared", "has no result yet.")
+        await driver.press("escape")
+        await driver.sees("3 runs")
+
+
+async def test_a_replay_shows_the_run_and_sends_no_command(tmp_path):
+    folder = recordings.make_run(tmp_path, "adult.csv")
+    recordings.Recorder(folder).write(*recordings.finished())
+    app = ReplayApp(folder, 10_000.0, runs_dir=tmp_path)
+    async with app.run_test(size=(120, 36), notifications=True) as pilot:
+        driver = Driver(app, pilot, recordings.Recorder(folder), FakeProcess())
+        await driver.until(lambda: app.snapshot().state.finished is not None)
+        await driver.sees("Leaderboard", "CatBoost")
+        app.finish()
+        await driver.until(lambda: any("This is a replay" in toast for toast in driver.toasts()))
+        assert driver.commands() == []
+        await driver.press("q")
+        await driver.until(lambda: not app.is_running)
+
+
+async def test_enter_on_the_present_run_goes_to_its_leaderboard(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await at_runs(driver, 1)
+        await driver.press("enter")
+        await driver.until(lambda: isinstance(driver.app.screen, RunningView))
+        assert driver.app.opened is None
+
+
+def test_the_app_is_run_again_for_a_run_that_was_opened(tmp_path, monkeypatch):
+    done, stopped = other_runs(tmp_path)
+    shown: list[tuple[str, bool]] = []
+
+    def run(app: TabappApp) -> None:
+        shown.append((app.folder.run, app.STARTS_ENGINE))
+        if len(shown) == 1:
+            app.opened = Opened(stopped, start_engine=True)
+
+    monkeypatch.setattr(TabappApp, "run", run)
+    ended = show_runs(done, runs_dir=tmp_path, start_engine=False)
+    assert [run.folder for run in ended] == [done, stopped]
+    assert ended[-1].exit_code == 0
+    assert shown == [(done.run, AttachedApp.STARTS_ENGINE), (stopped.run, True)]
+
+
+async def test_resuming(tmp_path, monkeypatch):
+    done, stopped = other_runs(tmp_path)
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True, engine_runs=False) as driver:
+        await driver.press("escape")
+        await at_runs(driver)
+        await put_cursor_on(driver, done)
+        await driver.press("r")
+        await driver.until(lambda: any("is complete" in toast and "--budget 5m" in toast for toast in driver.toasts()))
+        await put_cursor_on(driver, stopped)
+        assert not stopped.config().start
+        await driver.press("r")
+        await driver.until(lambda: driver.app.opened == Opened(stopped, start_engine=True))
+        assert stopped.config().start
+
+
+async def test_a_run_at_work_is_neither_resumed_nor_deleted(tmp_path, monkeypatch):
+    done, _ = other_runs(tmp_path)
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True, engine_runs=True) as driver:
+        await at_runs(driver)
+        await put_cursor_on(driver, done)
+        await driver.press("r")
+        await driver.until(lambda: any("is running. Press enter to open it" in toast for toast in driver.toasts()))
+        await driver.press("d")
+        await driver.until(lambda: any("finish it before you delete it" in toast for toast in driver.toasts()))
+        assert done.path.exists()
+        assert not isinstance(driver.app.screen, Decision)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_deleting_asks_first_and_never_takes_the_present_run(tmp_path, monkeypatch, size):
+    done, stopped = other_runs(tmp_path)
+    done.bundle.write_bytes(b"a bundle")
+    async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True, engine_runs=False) as driver:
+        await driver.press("escape")
+        await at_runs(driver)
+        await put_cursor_on(driver, driver.folder)
+        await driver.press("d")
+        await driver.sees("This run is open")
+        await put_cursor_on(driver, done)
+        await driver.press("d")
+        await driver.until(lambda: isinstance(driver.app.screen, Decision))
+        await driver.sees("undone.", "Its bundle goes too")
+        await driver.press("escape")
+        assert done.path.exists()
+        await driver.press("d", "y")
+        await driver.until(lambda: len(runs_of(driver).rows) == 2)
+        assert not done.path.exists()
+        assert stopped.path.exists()
+        assert driver.folder.path.exists()
+
+
+async def test_filter_sort_and_copy(tmp_path, monkeypatch):
+    done, stopped = other_runs(tmp_path)
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True, engine_runs=False) as driver:
+        await driver.press("escape")
+        await at_runs(driver)
+        await driver.press("slash")
+        await driver.paste("status:ok best>.8")
+        await driver.press("enter")
+        await driver.until(lambda: [row.key for row in runs_of(driver).rows] == [done.run])
+        await driver.press("slash", "escape", "s")
+        await driver.sees("sorted by best")
+        assert runs_of(driver).rows[-1].key == stopped.run, "the shortest run has the lowest score"
+        await put_cursor_on(driver, done)
+        await driver.press("y")
+        assert driver.app.clipboard == f"tabapp attach {done.argument}"
+
+
+async def test_a_run_that_comes_later_is_found(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await at_runs(driver, 1)
+        recordings.Recorder(recordings.make_run(tmp_path, "late.csv")).write(ev.RunStarted(
+            run="late", name="", data="late.csv", pid=1, seed=0, budget=None, version="0.1.0"))  # fmt: skip
+        await driver.press("f5")
+        await driver.until(lambda: len(runs_of(driver).rows) == 2)
+        await driver.sees("late.csv")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_bests_of_a_recorded_run_only_get_better(tmp_path, name):
+    folder = make_run(tmp_path, name)
+    ReplayWorker(folder, events_of(name)).play_all()
+    facts = describe_run(folder)
+    bests = facts.history if facts.greater_is_better else tuple(-best for best in facts.history)
+    assert len(bests) > 1
+    assert list(bests) == sorted(set(bests))
+    last = facts.best if facts.greater_is_better else -facts.best
+    assert bests[-1] >= last, "an ensemble that is selected anew may be a little worse"
