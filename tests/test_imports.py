@@ -161,7 +161,7 @@ def test_listing_models_imports_no_model():
 @pytest.mark.parametrize("booster", BOOSTERS)
 def test_booster_does_not_import_other_boosters(booster):
     modules = loaded_by(f"from tabapp.models import registry\nregistry.get({booster!r})")
-    assert f"tabapp_plugins.{booster}_model" in modules
+    assert f"tabapp_plugins.trees.{booster}_model" in modules
     assert not modules & ({*BOOSTERS, "torch"} - {booster})
 
 

@@ -90,7 +90,7 @@ def test_constants_are_changed_for_replays_only(
     library: Library, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = greedy.MOST_SHARE
-    with variants.changed("ensemble.greedy.MOST_SHARE=0,engine.gains.SPREAD=2"):
+    with variants.changed("ensemble.greedy.MOST_SHARE=0,engine.schedule.gains.SPREAD=2"):
         assert (greedy.MOST_SHARE, gains.SPREAD) == (0.0, 2.0)
     assert before == greedy.MOST_SHARE
     out = library.place / "results.json"
