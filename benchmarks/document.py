@@ -88,7 +88,7 @@ def documents(root: Path = ROOT) -> dict[Path, str]:
     folder = root / "docs" / "benchmarks"
     texts = {folder / f"{result.benchmark}.md": page(result) for result in results}
     texts[folder / "index.md"] = index(results)
-    for path in (root / "README.md", *sorted((root / "docs").glob("*.md"))):
+    for path in (root / "README.md", *sorted(set((root / "docs").rglob("*.md")) - texts.keys())):
         text = path.read_text(encoding="utf-8")
         if MARKED.search(text):
             texts[path] = fill(text, results, str(path.relative_to(root)))

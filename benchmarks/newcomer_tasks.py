@@ -1,4 +1,4 @@
-"""Time of the ten first tasks of docs/terminal.md, done by key presses in a real terminal.
+"""Time of the ten first tasks of docs/guide/terminal.md, done by key presses in a real terminal.
 
     python -m benchmarks.newcomer_tasks [--out FILE] [--screens FOLDER]
 

@@ -23,7 +23,7 @@ def pages() -> dict[str, str]:
     return {
         "api.md": page(
             "Python reference",
-            "All public names of `tabapp`. [tabapp in Python](../python.md) is a guide with examples.",
+            "All public names of `tabapp`. [tabapp in Python](../reference/python.md) is a guide with examples.",
             _section("Functions", [_function(f"tabapp.{name}") for name in functions]),
             _section("Runs and predictors", [_class(f"tabapp.{name}") for name in classes]),
             _section("scikit-learn estimators", [_estimator(f"tabapp.sklearn.{name}") for name in ESTIMATORS]),

@@ -160,7 +160,7 @@ def pages() -> dict[str, str]:
                 for topic in topics
             ),
             "## Warnings about data",
-            "`tabapp profile` and the Data screen show these warnings. [Checks](../data.md#checks) lists the default actions.",
+            "`tabapp profile` and the Data screen show them. [Checks](../guide/data.md#checks) lists the default actions.",
             *(
                 _check(check, [message for message in about_data if check.code in message.checks])
                 for check in all_checks()

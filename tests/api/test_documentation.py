@@ -1,4 +1,4 @@
-"""Every block of docs/python.md runs, in the order of the page."""
+"""Every block of docs/reference/python.md runs, in the order of the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import tabapp
 from tests.api.tables import houses
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "python.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -62,4 +62,4 @@ def test_every_block_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_the_readme_shows_the_first_block():
-    assert BLOCK.findall((PAGE.parents[1] / "README.md").read_text())[:1] == BLOCK.findall(PAGE.read_text())[:1]
+    assert BLOCK.findall((PAGE.parents[2] / "README.md").read_text())[:1] == BLOCK.findall(PAGE.read_text())[:1]

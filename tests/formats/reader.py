@@ -1,4 +1,4 @@
-"""A reader of bundles in a hundred lines, written from docs/bundle-format.md with the standard library alone.
+"""A reader of bundles in a hundred lines, written from docs/reference/bundle-format.md with the standard library alone.
 
 It predicts with linear models and trees.
 """

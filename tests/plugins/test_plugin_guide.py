@@ -1,4 +1,4 @@
-"""The example in docs/plugins.md works: install it as a third-party package, find it, train, save and draw hyperparameters."""
+"""The example in docs/reference/plugins.md works: install it as a package, find it, train, save and draw hyperparameters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tabapp import metrics
 from tabapp.models.contract import FitStopped, Plugin
 from tests.plugins.tables import make_context, make_table, shape_of
 
-TEXT = (Path(__file__).resolve().parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "plugins.md").read_text(encoding="utf-8")
 
 
 def block(language: str) -> str:

@@ -14,7 +14,7 @@ import pytest
 from tests.tables import write_wine
 from tests.waiting import HANG_SECONDS
 
-TEXT = (Path(__file__).resolve().parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "plugins.md").read_text(encoding="utf-8")
 
 PRIORS = """
 from pathlib import Path

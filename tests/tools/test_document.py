@@ -28,7 +28,7 @@ def test_documents_agree_with_the_results() -> None:
 
 
 def test_every_marker_is_closed_and_names_a_table() -> None:
-    texts = [path.read_text() for path in (document.ROOT / "README.md", *(document.ROOT / "docs").glob("*.md"))]
+    texts = [path.read_text() for path in (document.ROOT / "README.md", *(document.ROOT / "docs").rglob("*.md"))]
     markers = sum(text.count("<!-- results: ") for text in texts)
     assert markers == sum(text.count("<!-- end of results -->") for text in texts) > 10
     assert markers == sum(len(document.MARKED.findall(text)) for text in texts)

@@ -1,4 +1,4 @@
-"""docs/terminal.md names keys that actions have."""
+"""docs/guide/terminal.md names keys that actions have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from tabapp.tui.chrome.actions import ACTIONS
 from tests.tui.test_every_action import CASES
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "terminal.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "guide" / "terminal.md"
 NAMES = {"question_mark": "?", "slash": "/", "plus": "+", "minus": "-", "left": "←", "right": "→", "escape": "esc"}
 
 

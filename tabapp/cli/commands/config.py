@@ -16,7 +16,7 @@ EXAMPLE = """\
 # trust = "~/key.pub.pem"     # the key that must have signed a bundle on the Predict screen
 
 [keys]
-# "run.pause" = "f5"          # docs/terminal.md lists the ids
+# "run.pause" = "f5"          # docs/guide/terminal.md lists the ids
 
 [run]
 # budget = "2m"               # any option of a run, by its long name

@@ -21,7 +21,7 @@ def check_keys(settings: Settings) -> dict[str, str]:
     known = {action.id for action in ACTIONS}
     for name in settings.keys:
         if name not in known:
-            hint = did_you_mean(name, known) or "; docs/terminal.md lists the actions."
+            hint = did_you_mean(name, known) or "; docs/guide/terminal.md lists the actions."
             raise UsageError(f"The configuration {settings_file()} is not valid: there is no action {name!r}{hint}")
     taken: dict[tuple[str, str, str], str] = {}
     for action in ACTIONS:
