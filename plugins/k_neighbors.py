@@ -48,7 +48,7 @@ class KNeighborsModel(FittedModel):
         weight: (n_rows,) float32.
     """
 
-    # The search changes the warning filters and the BLAS threads of the process for the time of a call.
+    # The search changes the warning filters and the threads of the libraries of the process for the time of a call.
     thread_safe = False
 
     def __init__(
@@ -59,13 +59,14 @@ class KNeighborsModel(FittedModel):
         weight: Float32,
         target: Target,
         params: KNeighborsParams,
-        n_threads: int,
     ) -> None:
         from sklearn.neighbors import NearestNeighbors
+        from threadpoolctl import ThreadpoolController
 
         self.design, self.rows, self.known, self.weight = design, rows, known, weight
         self.target, self.params = target, params
-        self._index: Any = NearestNeighbors(n_neighbors=min(params.n_neighbors, len(rows)), n_jobs=n_threads).fit(rows)
+        self._index: Any = NearestNeighbors(n_neighbors=min(params.n_neighbors, len(rows))).fit(rows)
+        self._threads: Any = ThreadpoolController()
 
     def predict(self, table: Table) -> Float32:
         matrix = self.design.matrix(table)
@@ -76,7 +77,11 @@ class KNeighborsModel(FittedModel):
 
     def _predict(self, matrix: Float32) -> Float32:
         shape = (len(matrix), self._index.n_neighbors)
-        distance, nearest = self._index.kneighbors(matrix) if len(matrix) else (np.zeros(shape), np.zeros(shape, int))
+        # Which of several equally distant rows are found depends on the number of threads.
+        with self._threads.limit(limits=1, user_api="openmp"):
+            distance, nearest = (
+                self._index.kneighbors(matrix) if len(matrix) else (np.zeros(shape), np.zeros(shape, int))
+            )
         vote = self.weight[nearest].astype(np.float64)
         if self.params.by_distance:
             # Relative to the farthest neighbor, so that an equal row does not get all the weight.
@@ -112,7 +117,7 @@ class KNeighborsModel(FittedModel):
         saved = msgspec.json.decode((folder / "model.json").read_bytes(), type=_SavedNeighbors)
         demand(len(rows) and len(rows) == len(known) == len(weight), "its stored rows differ in length")
         demand(rows.shape[1] > 0 and saved.params.n_neighbors > 0, "it has no columns or no neighbors")
-        return cls(Design(**arrays), rows, known, weight, saved.target, saved.params, n_threads=1)
+        return cls(Design(**arrays), rows, known, weight, saved.target, saved.params)
 
     def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:
         self.target.check(task, n_classes)
@@ -192,7 +197,7 @@ class KNeighbors(Plugin):
         design, target = Design.fit(train), Target.fit(train, context)
         weight = np.ones(len(train), np.float32) if train.weight is None else np.asarray(train.weight, np.float32)
         known = target.transform(target_of(train))
-        return KNeighborsModel(design, design.matrix(train), known, weight, target, params, context.n_threads)
+        return KNeighborsModel(design, design.matrix(train), known, weight, target, params)
 
     def load(self, folder: Path) -> FittedModel:
         return ConstantModel.load(folder) or KNeighborsModel.load(folder)

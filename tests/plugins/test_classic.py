@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -13,6 +14,7 @@ from tabapp_plugins._shared.design import Design
 from tabapp_plugins.k_neighbors import KNeighbors, KNeighborsParams
 from tabapp_plugins.linear import Linear, LinearParams
 from tabapp_plugins.mlp import MLP
+from threadpoolctl import ThreadpoolController
 
 from tabapp.features.arrays import Table
 from tabapp.features.saved import demand_limits
@@ -116,3 +118,26 @@ def test_neighbors_vote(tmp_path: Path) -> None:
         Table(numeric, codes, table.target), params, make_context("binary", spec, 2, tmp_path)
     )
     np.testing.assert_allclose(unweighted.predict(table.take(slice(1, 2)))[0, 0], (2 / 3 + 1 / 6) / (4 / 3), rtol=1e-5)
+
+
+def test_ties_do_not_depend_on_the_number_of_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without it, scikit-learn starts no more threads than the machine has cores.
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    generator = np.random.default_rng(0)
+    _, spec, _ = make_table("binary", n_rows=500)
+    spec = msgspec.structs.replace(
+        spec, numeric=tuple(f"x{i}" for i in range(20)), categorical=(), cardinalities=(), sources=("x",) * 20
+    )
+
+    distinct = generator.normal(size=(10, 20)).astype(np.float32)
+
+    def rows(n: int) -> Table:
+        return Table(distinct[generator.integers(0, 10, n)], np.zeros((n, 0), np.int32), generator.integers(0, 2, n))
+
+    model = KNeighbors().keep(rows(500), KNeighborsParams(), make_context("binary", spec, 2, tmp_path))
+    scored, controller = rows(200), ThreadpoolController()
+    predicted = []
+    for n_threads in (1, 2, 4):
+        with controller.limit(limits=n_threads, user_api="openmp"):
+            predicted.append(model.predict(scored))
+    np.testing.assert_array_equal(predicted[1:], [predicted[0]] * 2)
