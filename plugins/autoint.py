@@ -119,6 +119,7 @@ class AutoIntNetwork(nn.Module):
 class AutoInt(DeepPlugin):
     name = "autoint"
     title = "AutoInt"
+    has_attention_maps = True
     paper = "Song et al. 2019, AutoInt: Automatic Feature Interaction Learning via Self-Attentive Neural Networks"
     params_type = AutoIntParams
     low_precision = True

@@ -210,6 +210,8 @@ class FTTransformerModel(DeepModel):
 class FTTransformer(DeepPlugin):
     name = "ft_transformer"
     title = "FT-Transformer"
+    has_attention_maps = True
+    warms_up = True
     paper = "Gorishniy et al. 2021, Revisiting Deep Learning Models for Tabular Data, section 3.3"
     starts_first = True
     has_attention = True

@@ -52,6 +52,7 @@ class MLP(DeepPlugin):
     title = "MLP"
     paper = "Gorishniy et al. 2021, Revisiting Deep Learning Models for Tabular Data, section 3.1"
     starts_first = True
+    warms_up = True
     reuses_steps = True
     uses_other_targets = True
     params_type = MLPParams

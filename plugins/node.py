@@ -192,6 +192,7 @@ class NODE(DeepPlugin):
 
     name = "node"
     title = "NODE"
+    has_attention_maps = True
     paper = "Popov et al. 2020, Neural Oblivious Decision Ensembles for Deep Learning on Tabular Data"
     has_attention = True
     params_type = NODEParams

@@ -149,6 +149,7 @@ class TabTransformerNetwork(nn.Module):
 class TabTransformer(DeepPlugin):
     name = "tab_transformer"
     title = "TabTransformer"
+    has_attention_maps = True
     paper = "Huang et al. 2020, TabTransformer: Tabular Data Modeling Using Contextual Embeddings"
     params_type = TabTransformerParams
     low_precision = True

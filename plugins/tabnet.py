@@ -256,6 +256,7 @@ class TabNet(DeepPlugin):
 
     name = "tabnet"
     title = "TabNet"
+    has_attention_maps = True
     paper = "Arik & Pfister 2021, TabNet: Attentive Interpretable Tabular Learning"
     has_attention = True
     params_type = TabNetParams

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as reference
 
-from tabapp import metrics, plugin_files
+from tabapp import discovery, metrics, plugin_files
 from tabapp.errors import UsageError
 from tabapp.metrics import Metric, registry
 from tabapp.metrics.registry import BUILT_IN
@@ -336,7 +336,7 @@ def plugin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
 
     def clear_caches() -> None:
         plugin_files._files.cache_clear()
-        registry.find.cache_clear()
+        registry.THIRD_PARTY.forget()
 
     monkeypatch.setenv("TABAPP_PLUGINS_DIR", str(tmp_path))
     clear_caches()
@@ -366,7 +366,7 @@ def test_metric_files_and_model_files_are_distinguished(plugin_folder: Path):
     ("text", "reason"),
     [
         (HIT_RATE.replace('name="hit_rate"', 'name="other"'), "is named 'other' instead of 'hit_rate'"),
-        ("METRIC = 3", "is not a tabapp.metrics.Metric"),
+        ("METRIC = 3", "is not a tabapp Metric"),
         ("METRIC = 1 / 0", "does not load: ZeroDivisionError"),
         (
             HIT_RATE.replace("prediction.max", "prediction.maximum"),
@@ -408,9 +408,10 @@ def test_entry_point_adds_a_metric(monkeypatch: pytest.MonkeyPatch):
                 criterion="mae",
             )
 
-    monkeypatch.setattr(registry, "_entry_points", lambda: {"within_ten": Point()})
-    registry.find.cache_clear()
+    monkeypatch.setattr(discovery, "points", lambda group: {"within_ten": Point()})
+    monkeypatch.setattr(registry, "points", discovery.points)
+    registry.THIRD_PARTY.forget()
     truth, prediction = make("regression")
     assert metrics.score("within_ten", truth, prediction) == np.mean(np.abs(truth - prediction) < 10)
     assert metrics.get("within_ten").early_stopping == "mae"
-    registry.find.cache_clear()
+    registry.THIRD_PARTY.forget()

@@ -35,6 +35,7 @@ from tabapp.engine.schedule.timed import TimedScheduler
 from tabapp.engine.schedule.work import Fold, Work
 from tabapp.ensemble.greedy import blend
 from tabapp.models import registry
+from tabapp.models.stated import libraries_of
 
 START_SECONDS = 3.5
 """From the command to the first fit."""
@@ -99,7 +100,16 @@ def replay(
         plugin = registry.get(name)
         known = library.expectations(name)
         records.append(
-            ModelRecord(name, known["prior"], plugin.starts_first, known["merit"], plugin.family, plugin.plans_steps)
+            ModelRecord(
+                name,
+                known["prior"],
+                plugin.starts_first,
+                known["merit"],
+                libraries_of(plugin.requires),
+                plugin.is_uncertain,
+                plugin.uses_device,
+                plugin.plans_steps,
+            )
         )
     scheduler: Scheduler
     board: Board
@@ -144,8 +154,8 @@ def replay(
                 break
             took = library.result(work.candidate.key, work.fold)
             # Networks plan their epochs for the time they get.
-            is_deep = scheduler.models[work.candidate.model].family == "deep"
-            seconds = min(took.seconds, limit) if is_deep else took.seconds
+            is_network = scheduler.models[work.candidate.model].uses_device
+            seconds = min(took.seconds, limit) if is_network else took.seconds
             until = now + OVERHEAD_SECONDS + seconds + took.predict_seconds
             heapq.heappush(running, (until, (*work.candidate.key, work.fold), work))
             began[work.candidate.key, work.fold] = now

@@ -201,7 +201,6 @@ class ForestPlugin(BoostingPlugin):
     """
 
     family = "classic"
-    requires = ("sklearn", "safetensors")
     predict_requires = ("safetensors",)
     params_type = ForestParams
     model_type = TreesModel

@@ -54,6 +54,7 @@ class AMFormer(DeepPlugin):
 
     name = "amformer"
     title = "AMFormer"
+    has_attention_maps = True
     paper = "Cheng et al. 2024, Arithmetic Feature Interaction Is Necessary for Deep Tabular Learning"
     params_type = AMFormerParams
     low_precision = True

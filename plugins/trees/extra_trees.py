@@ -12,6 +12,7 @@ from .._shared.trees import ForestParams, ForestPlugin, forest_bytes, share_of_c
 class ExtraTrees(ForestPlugin):
     name = "extra_trees"
     title = "Extra trees"
+    requires = ("sklearn", "safetensors")
     paper = "Geurts, Ernst & Wehenkel 2006, Extremely Randomized Trees"
     estimator = "ExtraTrees"
     bootstrap = False

@@ -10,6 +10,7 @@ from .._shared.trees import ForestParams, ForestPlugin, forest_bytes, share_of_c
 class RandomForest(ForestPlugin):
     name = "random_forest"
     title = "Random forest"
+    requires = ("sklearn", "safetensors")
     paper = "Breiman 2001, Random Forests"
     estimator = "RandomForest"
     bootstrap = True

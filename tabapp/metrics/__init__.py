@@ -12,19 +12,17 @@ third-party metric needs no change here (see `registry.py`):
 from tabapp.metrics.classification import log_loss_rows
 from tabapp.metrics.cost import EXAMPLE as COST_EXAMPLE
 from tabapp.metrics.metric import Array, Criterion, Metric, Task
-from tabapp.metrics.registry import Found, default_metric, find, for_task, get, known, names, names_for
+from tabapp.metrics.registry import default_metric, for_task, get, known, names, names_for
 from tabapp.metrics.scoring import approximate_interval, interval, is_better, loss, score
 
 __all__ = [
     "COST_EXAMPLE",
     "Array",
     "Criterion",
-    "Found",
     "Metric",
     "Task",
     "approximate_interval",
     "default_metric",
-    "find",
     "for_task",
     "get",
     "interval",

@@ -8,46 +8,33 @@ name, and an entry point over a file.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from tabapp.discovery import Discovery, points
 from tabapp.errors import UsageError, did_you_mean
 from tabapp.metrics import classification, regression
 from tabapp.metrics.cost import EXAMPLE, cost_metric, is_cost
-from tabapp.metrics.metric import Metric, Task
-from tabapp.plugin_files import METRIC_VARIABLE, UnsafePlugin, load_module, metric_files
+from tabapp.metrics.metric import Metric
+from tabapp.plugin_files import METRIC_VARIABLE, metric_files
+from tabapp.task import Task
 
 GROUP = "tabapp.metrics"
 BUILT_IN: dict[str, Metric] = {metric.name: metric for metric in (*classification.METRICS, *regression.METRICS)}
 DEFAULTS: dict[Task, str] = {"binary": "roc_auc", "multiclass": "log_loss", "regression": "rmse"}
 
 
-@dataclass(frozen=True)
-class Found:
-    """A metric that is installed. Where it cannot be used, `metric` is None and `reason` says why."""
-
-    name: str
-    metric: Metric | None
-    reason: str | None
-
-
-@cache
-def _entry_points() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
-
-
 def names() -> list[str]:
     """Names of all installed metrics, built-in ones first; imports no third-party code."""
-    return [*BUILT_IN, *sorted((set(_entry_points()) | set(metric_files())) - set(BUILT_IN))]
+    return [*BUILT_IN, *sorted({*points(GROUP), *metric_files()} - set(BUILT_IN))]
 
 
 def for_task(task: Task) -> list[Metric]:
     """The usable metrics of a task, built-in ones first."""
-    found = [find(name).metric for name in names()]
+    found = [known(name) for name in names()]
     return [metric for metric in found if metric is not None and task in metric.tasks]
 
 
@@ -76,10 +63,7 @@ def get(name: str) -> Metric:
     if name not in names():
         hint = did_you_mean(name, [*names(), EXAMPLE]) or f"; the metrics are {', '.join(names())} and {EXAMPLE}."
         raise UsageError(f"There is no metric named {name!r}{hint}")
-    found = find(name)
-    if found.metric is None:
-        raise UsageError(f"The metric {name!r} cannot be used: {found.reason}.")
-    return found.metric
+    return THIRD_PARTY.get(name)
 
 
 def known(name: str) -> Metric | None:
@@ -93,34 +77,10 @@ def known(name: str) -> Metric | None:
 _cost = cache(cost_metric)
 
 
-@cache
-def find(name: str) -> Found:
-    """Import one installed metric. A broken one has a reason and raises nothing."""
-    if name in BUILT_IN:
-        return Found(name, BUILT_IN[name], None)
-    point, file = _entry_points().get(name), metric_files().get(name)
-    try:
-        if point is not None:
-            metric = point.load()
-        elif file is not None:
-            metric = getattr(load_module(file), METRIC_VARIABLE)
-        else:
-            return Found(name, None, "it is not installed")
-    except UnsafePlugin as error:
-        return Found(name, None, str(error))
-    except Exception as error:
-        return Found(name, None, f"it does not load: {type(error).__name__}: {error}")
-    origin = point.value if point is not None else str(file)
-    if not isinstance(metric, Metric):
-        return Found(name, None, f"{origin} is not a tabapp.metrics.Metric")
-    if metric.name != name:
-        return Found(name, None, f"{origin} is named {metric.name!r} instead of {name!r}")
-    reason = _why_unusable(metric)
-    return Found(name, None if reason else metric, reason)
-
-
-def _why_unusable(metric: Metric) -> str | None:
+def _why_unusable(name: str, metric: Metric) -> str | None:
     """Try a metric on a dozen rows, so that an error shows before a run and not at its end."""
+    if metric.name != name:
+        return f"it is named {metric.name!r} instead of {name!r}"
     for task in metric.tasks:
         for part, attempt in _attempts(metric, task).items():
             try:
@@ -154,3 +114,11 @@ def _example(task: Task) -> tuple[Any, Any]:
     truth = np.arange(12) % n_classes
     odds = np.eye(n_classes, dtype=np.float32)[truth] + np.linspace(0.2, 2.0, 12, dtype=np.float32)[:, None]
     return truth, odds / odds.sum(axis=1, keepdims=True)
+
+
+def _in_module(module: ModuleType, name: str) -> object:
+    """The metric that a file of the plugin folder defines."""
+    return getattr(module, METRIC_VARIABLE)
+
+
+THIRD_PARTY = Discovery("metric", Metric, (GROUP,), metric_files, _in_module, _why_unusable)

@@ -15,11 +15,16 @@ from tabapp.temporary import TemporaryFolder
 
 
 def attention_as_declared(subject: Subject, task: Task) -> None:
-    """Return attention weights per feature exactly if `has_attention` is set."""
+    """Return attention weights per feature exactly if `has_attention` is set, and maps exactly if `has_attention_maps` is."""
     if task not in subject.plugin.tasks:
         raise Skipped(f"it does not support {task} tasks")
     new, spec, _ = make_table(task, n_rows=300, seed=1)
-    weights = subject.trained(task).model.attention(new)
+    model, declared = subject.trained(task).model, subject.plugin.has_attention_maps
+    demand(
+        bool(model.attention_maps(new)) == declared,
+        f"has_attention_maps is {declared}, unlike what attention_maps returns",
+    )
+    weights = model.attention(new)
     if not subject.plugin.has_attention:
         demand(weights is None, "attention returns an array, but has_attention is False")
         return

@@ -113,7 +113,7 @@ class Subject:
         Raises:
             Skipped: the plugin supports no generated table.
         """
-        if self.plugin.family == "deep" or not hasattr(self.plugin.params_type, "n_trees"):
+        if self.plugin.uses_device or not hasattr(self.plugin.params_type, "n_trees"):
             return self.trained_on_any_task()
         if not self._large:
 

@@ -33,7 +33,10 @@ from tabapp.models.contract import FitStopped, Shape
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
 EXPECTED_GAIN = 0.97
 """A model's loss must be below this share of a constant prediction's loss."""
-FLAGS = ("starts_first", "has_attention", "can_impute", "contains_training_rows")
+FLAGS = (
+    "starts_first", "plans_steps", "is_uncertain", "uses_device", "warms_up", "has_attention", "has_attention_maps",
+    "tolerates_half", "can_impute", "contains_training_rows",
+)  # fmt: skip
 
 
 def learns_and_saves(subject: Subject, task: Task) -> None:

@@ -11,16 +11,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
-import msgspec
 import numpy.typing as npt
 
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, OtherTarget, Table
 from tabapp.metrics import Task
 from tabapp.models.explanations import AttentionMap, FeatureContributions, Float32, RowNeighbors, Uncertainty
 from tabapp.models.formula import Formula
-from tabapp.models.problem import Cost, Shape
+from tabapp.models.problem import Cost, Params, Shape, Trial
 from tabapp.models.turns import take_turns
 
 __all__ = [
@@ -63,20 +62,6 @@ CALLED_IN_THREADS = (
     "imputation_uncertainty",
 )
 """Methods of `FittedModel` that may be called in several threads at the same time."""
-
-
-class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base class of a model's hyperparameters: frozen, convertible to and from JSON; unknown keys are rejected by name."""
-
-
-class Trial(Protocol):
-    """The methods of `optuna.trial.Trial` that a search space may call."""
-
-    def suggest_float(
-        self, name: str, low: float, high: float, *, step: float | None = ..., log: bool = ...
-    ) -> float: ...
-    def suggest_int(self, name: str, low: int, high: int, *, step: int = ..., log: bool = ...) -> int: ...
-    def suggest_categorical(self, name: str, choices: list[Any]) -> Any: ...
 
 
 class FitStopped(Exception):
@@ -164,8 +149,8 @@ class GroupFit:
 class FittedModel(ABC):
     """A trained model. It saves itself as data only: JSON, safetensors, or the native file of a boosting library.
 
-    Override `attention`, `row_neighbors` and `impute` only where the model supports them, and declare the first and the last in the
-    plugin (`Plugin.has_attention`, `Plugin.can_impute`).
+    Override `attention`, `attention_maps`, `row_neighbors` and `impute` only where the model supports them, and declare all but
+    `row_neighbors` in the plugin (`Plugin.has_attention`, `Plugin.has_attention_maps`, `Plugin.can_impute`).
 
     Attributes:
         thread_safe: one model may predict in several threads at the same time, and so may several models of this class. Without
@@ -221,7 +206,9 @@ class FittedModel(ABC):
         return None
 
     def attention_maps(self, table: Table) -> list[AttentionMap]:
-        """Attention by layer and head, averaged over the rows; empty if the model has none between features."""
+        """Attention by layer and head, averaged over the rows, for plugins with `has_attention_maps`; empty if this fitted model
+        has none between features.
+        """
         return []
 
     def row_neighbors(self, table: Table, n: int) -> RowNeighbors | None:
@@ -293,10 +280,11 @@ class Plugin(ABC):
     Attributes:
         name: identifier used in options, files and the entry point.
         title: name shown to users.
-        family: "gbdt", "deep" or "classic".
+        family: "gbdt", "deep" or "classic": a label for people, on which nothing depends.
         paper: author, year and title of the source.
         tasks: supported tasks.
-        requires: import names of required packages. If one is missing, the model is unavailable with that reason.
+        requires: import names of required packages. If one is missing, the model is unavailable with that reason. Stated on one
+            line of the class itself, they are read without an import: a model without torch among them is then ready early.
         predict_requires: those of them that loading and predicting import; None means all. Predictions start sooner with fewer.
         params_type: class of the hyperparameters.
         prune_steps: steps at which a trial may be pruned against the median of earlier trials; empty if scores at equal steps are
@@ -304,10 +292,17 @@ class Plugin(ABC):
         starts_first: start this model before others, whatever its cost: it gives a strong first score on most tables.
         plans_steps: a fit plans its training steps for the time until its soft deadline, so that a shorter fit ends a little worse
             rather than unfinished.
+        is_uncertain: the model adds much to the ensembles of some tables and nothing to those of many. After some such models added
+            nothing, no more of them start, and fits of new trials get little more time than expected.
+        uses_device: fits use the device of the run by default, and fitted models predict on the device that they are moved to.
+            Models without it predict on a CPU, where a fit is repeated whose process has died on a GPU.
+        warms_up: a small fit makes a GPU load the kernels of other networks, too; it needs a hyperparameter `max_epochs`.
         least_share: share of its expected time that a fit must get to start: at its deadline, it returns its best so far.
         reuses_steps: the first two folds find the number of steps by early stopping, and the others get all of their training rows
             and those numbers in `refit`.
         has_attention: fitted models return attention weights per feature from `FittedModel.attention`.
+        has_attention_maps: fitted models return attention by layer and head from `FittedModel.attention_maps`.
+        tolerates_half: saved arrays may be stored in half precision where predictions then change little.
         can_impute: `fit` accepts tables without a target, and fitted models fill missing cells in `FittedModel.impute`.
         uses_unlabeled: `fit` learns from `FitContext.unlabeled`, the rows without a target.
         stacks: the plugin has `fit_group`.
@@ -329,9 +324,14 @@ class Plugin(ABC):
     prune_steps: ClassVar[tuple[int, ...]] = ()
     starts_first: ClassVar[bool] = False
     plans_steps: ClassVar[bool] = False
+    is_uncertain: ClassVar[bool] = False
+    uses_device: ClassVar[bool] = False
+    warms_up: ClassVar[bool] = False
     least_share: ClassVar[float] = 0.5
     reuses_steps: ClassVar[bool] = False
     has_attention: ClassVar[bool] = False
+    has_attention_maps: ClassVar[bool] = False
+    tolerates_half: ClassVar[bool] = False
     can_impute: ClassVar[bool] = False
     contains_training_rows: ClassVar[bool] = False
     uses_unlabeled: ClassVar[bool] = False
@@ -353,12 +353,12 @@ class Plugin(ABC):
 
     def device_for(self, task: Task, shape: Shape, device: str) -> str:
         """The device of the fits on such a table: that of the run, or "cpu" where it is faster or the GPU lacks something. By
-        default, deep models use the device of the run and others the CPU.
+        default, models with `uses_device` use the device of the run and others the CPU.
 
         Args:
             device: the device of the run, "cpu" or "cuda:N".
         """
-        return device if self.family == "deep" else "cpu"
+        return device if self.uses_device else "cpu"
 
     @abstractmethod
     def features(self) -> FeatureRecipe:

@@ -8,8 +8,9 @@ from contextlib import contextmanager, suppress
 
 from tabapp.models.contract import Plugin
 from tabapp.models.registry import is_built_in
+from tabapp.models.stated import BOOSTERS
 
-LEAN = ("catboost", "lightgbm", "xgboost", "optuna.importance", "sklearn")
+LEAN = (*sorted(BOOSTERS), "optuna.importance", "sklearn")
 OPTIONAL = ("dask", "graphviz", "IPython", "ipywidgets", "matplotlib", "pandas", "plotly", "pyarrow", "sklearn")
 """Packages that those import for estimators, data frames and plots if they are installed: more than a second together."""
 

@@ -1,8 +1,11 @@
-"""The size of the problem that a model is fitted to, and what a fit takes."""
+"""The size of the problem that a model is fitted to, its hyperparameters, and what a fit takes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
 
 
 @dataclass(frozen=True)
@@ -45,3 +48,17 @@ class Cost:
 
     seconds: float
     n_bytes: int
+
+
+class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base class of a model's hyperparameters: frozen, convertible to and from JSON; unknown keys are rejected by name."""
+
+
+class Trial(Protocol):
+    """The methods of `optuna.trial.Trial` that a search space may call."""
+
+    def suggest_float(
+        self, name: str, low: float, high: float, *, step: float | None = ..., log: bool = ...
+    ) -> float: ...
+    def suggest_int(self, name: str, low: int, high: int, *, step: int = ..., log: bool = ...) -> int: ...
+    def suggest_categorical(self, name: str, choices: list[Any]) -> Any: ...

@@ -167,6 +167,9 @@ class DeepPlugin(Plugin):
 
     family = "deep"
     requires = ("torch", "safetensors")
+    is_uncertain = True
+    uses_device = True
+    tolerates_half = True
     prune_steps = (5, 10, 20)
     free_params = FREE
     model_type: ClassVar[type[DeepModel]] = DeepModel

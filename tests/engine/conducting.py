@@ -11,11 +11,11 @@ import numpy as np
 from tabapp import files
 from tabapp.engine.fit.jobs import Done, Failed, FitJob, FitResult, Message
 from tabapp.engine.fit.run_data import RunData
-from tabapp.engine.fit.servers import Libraries
 from tabapp.engine.loop.clock import Clock
 from tabapp.engine.loop.conductor import Conductor
 from tabapp.engine.plan.make_plan import Plan, approximate_shape
 from tabapp.engine.schedule.tuning import open_storage
+from tabapp.models.stated import Libraries
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import CommandReader, RunFolder
 

@@ -148,7 +148,14 @@ class Simulation:
 
     def records(self) -> list[ModelRecord]:
         return [
-            ModelRecord(name, model.prior * model.seconds, model.is_core, family=model.family)
+            ModelRecord(
+                name,
+                model.prior * model.seconds,
+                model.is_core,
+                libraries=model.family,
+                is_uncertain=model.family == "deep",
+                uses_device=model.family == "deep",
+            )
             for name, model in self.library.models.items()
         ]
 

@@ -38,8 +38,8 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
     def forget() -> None:
         plugin_files._files.cache_clear()  # pyright: ignore[reportPrivateUsage]
-        registry.find.cache_clear()
-        metric_registry.find.cache_clear()
+        registry.MODELS.forget()
+        metric_registry.THIRD_PARTY.forget()
 
     forget()
     yield folder
@@ -48,7 +48,7 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def refusals(folder: Path) -> list[str]:
     """The reasons why the model and the metric are not loaded; checks that neither has run."""
-    reasons = [registry.find("mine").reason or "", metric_registry.find("hit_rate").reason or ""]
+    reasons = [registry.find("mine").reason or "", metric_registry.THIRD_PARTY.find("hit_rate").reason or ""]
     assert not (folder / "executed").exists()
     return reasons
 
@@ -115,12 +115,12 @@ def test_links_in_a_circle_are_refused(plugins: Path) -> None:
 
 def test_a_folder_where_others_can_only_add_files_is_safe(plugins: Path, tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
-    metric_registry.find("hit_rate")
+    metric_registry.THIRD_PARTY.find("hit_rate")
     assert (plugins / "executed").exists()
 
 
 def test_plugins_that_only_their_owner_may_write_run(plugins: Path) -> None:
-    metric_registry.find("hit_rate")
+    metric_registry.THIRD_PARTY.find("hit_rate")
     assert (plugins / "executed").exists()
 
 

@@ -87,7 +87,7 @@ def combinations() -> Iterator[object]:
     has only the checks of what is special in it. All other combinations are marked slow.
     """
     for place, name in enumerate(NAMES):
-        is_network = registry.get(name).family == "deep"
+        is_network = registry.get(name).uses_device
         groups = [*FAMILIES, *(COMMON_CHECKS if is_network else ())]
         skipped = {check for group in groups for i, check in enumerate(group) if i != place % len(group)}
         if name != "lightgbm":

@@ -99,7 +99,7 @@ class _Server:
 
         plugins = [plugin for model in models if (plugin := registry.find(model).plugin) is not None]
         import_for_prediction(plugins)
-        if self._device != CPU and any(plugin.family == "deep" for plugin in plugins):
+        if self._device != CPU and any(plugin.uses_device for plugin in plugins):
             self._open_device()
 
     def _open_device(self) -> None:

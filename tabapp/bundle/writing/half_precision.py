@@ -26,7 +26,7 @@ HALF_TOLERANCE = 1e-4
 def in_half_precision(
     sources: list[CandidateSource], schema: Schema, rows: pl.DataFrame, folder: Path, report: Callable[[str], None]
 ) -> list[CandidateSource]:
-    """Replace saved networks by half-precision copies whose predictions differ by at most `HALF_TOLERANCE`; keep the others.
+    """Replace saved models that tolerate it by half-precision copies whose predictions differ by at most `HALF_TOLERANCE`.
 
     Other models stay as they are: a rounded threshold of a tree changes few predictions, but those by much.
 
@@ -37,7 +37,7 @@ def in_half_precision(
     """
     changed: list[CandidateSource] = []
     for source in sources:
-        if registry.get(source.model).family != "deep":
+        if not registry.get(source.model).tolerates_half:
             changed.append(source)
             continue
         folds: list[FoldSource] = []

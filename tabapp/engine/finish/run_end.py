@@ -235,8 +235,8 @@ class Finish:
         }
         for what, find in parts.items():
             self._explain_part(what, find, end)
-        networks = [c for c in (scheduler.best_of(name) for name in scheduler.models) if c is not None]
-        networks = [candidate for candidate in networks if registry.get(candidate.model).family == "deep"]
+        with_maps = [name for name in scheduler.models if registry.get(name).has_attention_maps]
+        networks = [c for c in map(scheduler.best_of, with_maps) if c is not None]
         networks.sort(key=lambda c: (c.model != importances.attention_model, -len(c.results), scheduler.loss_of(c)))
         n_mapped = 0
         for candidate in networks:

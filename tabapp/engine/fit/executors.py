@@ -18,9 +18,10 @@ import psutil
 
 from tabapp.engine.fit.fit_process import fit_process
 from tabapp.engine.fit.jobs import Failed, FitJob, Message, Progress, decode
-from tabapp.engine.fit.servers import SERVERS, FitProcess, Libraries
+from tabapp.engine.fit.servers import SERVERS, FitProcess
 from tabapp.engine.fit.spares import SPARES, Spares
 from tabapp.engine.machine.devices import CPU
+from tabapp.models.stated import Libraries
 
 GRACE_SECONDS = 3.0
 MEMORY_CHECK_SECONDS = 0.5

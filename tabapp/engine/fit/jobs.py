@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from tabapp.engine.fit.servers import Libraries
 from tabapp.features.arrays import FeatureRecipe
 from tabapp.metrics import Task
+from tabapp.models.stated import Libraries
 from tabapp.run.record.undefined import Decoder, OptionalScore
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 
 from tabapp.engine.fit.executors import Executor
-from tabapp.engine.fit.servers import BOOSTERS, FEW_CORES, LIGHT_MODELS, SERVERS, Libraries
-from tabapp.models import registry
+from tabapp.engine.fit.servers import FEW_CORES, SERVERS
+from tabapp.models import registry, stated
 from tabapp.models.contract import Plugin
 from tabapp.models.lean_imports import import_packages
+from tabapp.models.stated import Libraries
 
 END_OF_RUN = "tabapp.engine.finish.run_end"
 """It comes before the plugins: the end of a short run must not wait for it."""
@@ -25,11 +26,10 @@ def libraries_of(plugin: Plugin, *, features_use_sklearn: bool) -> Libraries:
     Args:
         features_use_sklearn: whether scikit-learn computes some of its features.
     """
-    if plugin.family == "deep":
-        return "torch"
+    libraries = stated.libraries_of(plugin.requires)
     # Plugins of others may pass data frames to a booster, which must find pandas at its import for that.
-    is_lean = plugin.name in BOOSTERS and registry.is_built_in(plugin)
-    return "boosters" if is_lean and not features_use_sklearn else "trees"
+    needs_more = features_use_sklearn or not registry.is_built_in(plugin)
+    return "trees" if libraries == "boosters" and needs_more else libraries
 
 
 def split_models(
@@ -39,9 +39,11 @@ def split_models(
     others.
 
     Args:
-        libraries_of: returns the libraries of a model whose plugin imports in milliseconds; most of the others need torch.
+        libraries_of: returns the libraries of a model, and imports its plugin; not called for models that count as torch.
     """
-    needs: dict[str, Libraries] = {name: libraries_of(name) if name in LIGHT_MODELS else "torch" for name in names}
+    needs: dict[str, Libraries] = {
+        name: "torch" if stated.stated_libraries(name) == "torch" else libraries_of(name) for name in names
+    }
     first = next(libraries for libraries in SERVERS if libraries in needs.values())
     at_once = [name for name in names if name in fitted or needs[name] == first]
     return at_once, {name: needs[name] for name in names if name not in at_once}
@@ -52,7 +54,7 @@ class BackgroundLoader:
 
     Args:
         models: the models to load, with the libraries of their fits.
-        boosters: competing models whose libraries are imported for the importances.
+        boosters: boosting libraries of competing models, which are imported for the importances.
         executor: runs the fits of these models.
         ranks_parameters: whether the run may have enough trials to rank hyperparameters.
         n_cores: of the run; where they are few, a second server would take time from the first fits.
@@ -71,7 +73,7 @@ class BackgroundLoader:
     ) -> None:
         self._waiting, self._executor = dict(models), executor
         self._boosters = tuple(boosters)
-        self._plugins = tuple(name for name in models if name not in LIGHT_MODELS)
+        self._plugins = tuple(name for name, libraries in models.items() if libraries == "torch")
         self._ranks_parameters = ranks_parameters
         self._plugins_first = plugins_first
         self._servers_at_once = 1 if n_cores <= FEW_CORES else 2
@@ -109,7 +111,7 @@ class BackgroundLoader:
         self._cancelled = True
 
     def _is_ready(self, name: str, libraries: Libraries) -> bool:
-        return (name in LIGHT_MODELS or self._imported.is_set()) and self._executor.is_ready(libraries)
+        return (libraries != "torch" or self._imported.is_set()) and self._executor.is_ready(libraries)
 
     def _prepare_next(self) -> None:
         servers: tuple[Libraries, ...] = ("trees", "torch")

@@ -14,16 +14,12 @@ import threading
 from collections.abc import Callable, Collection
 from multiprocessing import forkserver, popen_forkserver, reduction, spawn, util
 from multiprocessing.context import ForkServerProcess, set_spawning_popen
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tabapp.engine.machine.devices import available_cores
 
-Libraries = Literal["boosters", "trees", "torch"]
-BOOSTERS = frozenset({"catboost", "lightgbm", "xgboost"})
-LIGHT_MODELS = BOOSTERS | {"extra_trees", "hist_gradient_boosting", "k_neighbors", "linear", "random_forest", "xrfm"}
-"""Models whose plugins import in milliseconds. A run that starts at once plans these first: the others import torch, or are not
-ours and may import anything."""
-
+if TYPE_CHECKING:
+    from tabapp.models.stated import Libraries
 
 FEW_CORES = 4
 """With more cores, servers start at the same time."""
@@ -101,18 +97,26 @@ def start_first(models: Collection[str]) -> None:
     Args:
         models: those that the user chose; none means all.
     """
-    chosen = set(models) or BOOSTERS
-    SERVERS["boosters" if BOOSTERS & chosen else "trees" if LIGHT_MODELS & chosen else "torch"].start()
+    SERVERS[_needed(models)[0]].start()
     if available_cores() > FEW_CORES:
-        start_all(models or ("linear", "mlp"))
+        start_all(models)
 
 
 def start_all(models: Collection[str]) -> None:
-    """Start the servers that the fits of these models may need."""
-    if LIGHT_MODELS.intersection(models) - BOOSTERS:
-        SERVERS["trees"].start()
-    if set(models) - LIGHT_MODELS:
-        SERVERS["torch"].start()
+    """Start the servers that the fits of these models, or of all, may need beside the first."""
+    for libraries in _needed(models):
+        if libraries != "boosters":
+            SERVERS[libraries].start()
+
+
+def _needed(models: Collection[str]) -> list[Libraries]:
+    if not models:
+        return list(SERVERS)
+    # Imported here: without a choice of models, the first server starts sooner.
+    from tabapp.models.stated import stated_libraries
+
+    needed = set(map(stated_libraries, models))
+    return [libraries for libraries in SERVERS if libraries in needed]
 
 
 def stop_all() -> None:

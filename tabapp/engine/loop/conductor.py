@@ -13,7 +13,7 @@ from tabapp.engine.fit.executors import Executor
 from tabapp.engine.fit.jobs import Done, Failed, FitResult, Message, Progress, Started
 from tabapp.engine.fit.library_loading import BackgroundLoader, libraries_of, split_models
 from tabapp.engine.fit.run_data import RunData
-from tabapp.engine.fit.servers import BOOSTERS, FEW_CORES, Libraries
+from tabapp.engine.fit.servers import FEW_CORES
 from tabapp.engine.loop.board import STOPPED, Board
 from tabapp.engine.loop.clock import Clock, export_seconds
 from tabapp.engine.loop.evaluations import Evaluations
@@ -29,12 +29,12 @@ from tabapp.engine.plan.make_plan import Plan, plan_event, with_pending_models, 
 from tabapp.engine.schedule.placement import Placement
 from tabapp.engine.schedule.scheduler import ModelRecord
 from tabapp.engine.schedule.schedulers import new_scheduler
-from tabapp.engine.schedule.starting import NETWORKS
 from tabapp.engine.schedule.tuning import LEAST_RANKED_TRIALS, KnownTrial
 from tabapp.engine.schedule.work import Fold, Work
 from tabapp.features.prepare import uses_sklearn
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
+from tabapp.models.stated import BOOSTERS, Libraries
 from tabapp.run.record import commands as cmd
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import CommandReader, RunFolder
@@ -138,7 +138,7 @@ class Conductor:
         self._loader = BackgroundLoader(
             later,
             executor,
-            boosters=BOOSTERS.intersection(competing),
+            boosters={each for name in at_once for each in registry.get(name).requires if each in BOOSTERS},
             ranks_parameters=plan.trials is None or plan.trials >= LEAST_RANKED_TRIALS,
             n_cores=plan.workers * plan.n_threads,
             plugins_first=plan.device != CPU,
@@ -154,9 +154,8 @@ class Conductor:
             self._titles[name] = plugin.title
             problem = plan.task, self._shape, device_for(plugin, plan.task, self._shape, plan.device)
             seconds = plugin.cost(plan.task, self._shape, plugin.defaults(*problem), problem[2]).seconds
-            first, merit = plugin.starts_first, plugin.merit(plan.task, self._shape)
-            parts = plugin.family, plugin.plans_steps, plugin.least_share, device_class(problem[2])
-            self.scheduler.add_model(ModelRecord(name, seconds, first, merit, *parts))
+            merit = plugin.merit(plan.task, self._shape)
+            self.scheduler.add_model(ModelRecord.of(plugin, seconds, merit, device_class(problem[2])))
             self._executor.prepare(self._libraries_of(plugin))
             self._trials.add_model(plugin, self.scheduler, self.board)
         self._steering.recall(names)
@@ -385,7 +384,7 @@ class Conductor:
             return
         if (failure.died or lacked_memory) and not candidate.retried:
             candidate.retried = True
-            if failure.died and self._plugins[candidate.model].family != NETWORKS:
+            if failure.died and not self._plugins[candidate.model].uses_device:
                 # An error of the GPU ends CatBoost's process. A CPU grows trees with the same hyperparameters.
                 candidate.device = CPU
             return

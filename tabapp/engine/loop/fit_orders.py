@@ -10,11 +10,11 @@ import msgspec
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.fit.jobs import Companion, FitJob
 from tabapp.engine.fit.seeds import seed_of
-from tabapp.engine.fit.servers import Libraries
 from tabapp.engine.machine.admission import Need
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.schedule.work import Work
 from tabapp.models.contract import Plugin
+from tabapp.models.stated import Libraries
 
 
 @dataclass

@@ -10,12 +10,10 @@ from pathlib import Path
 
 import msgspec
 
-from tabapp.models import registry
+from tabapp.models import registry, stated
 from tabapp.models.check_tables import make_context, make_table, shape_of
 from tabapp.temporary import TemporaryFolder
 
-NETWORKS = ("mlp", "ft_transformer")
-"""Their fits use most kernels that those of other networks use: matrix products, normalization, attention, the optimizer."""
 N_ROWS, N_EPOCHS = 640, 3
 """Of a fit: enough steps that one of them is recorded."""
 
@@ -36,7 +34,7 @@ def warm_up(device: str, is_awaited: Callable[[], bool]) -> None:
             raise RuntimeError(f"{device} does not compute.")
 
     check()
-    for name in NETWORKS:
+    for name in stated.warming_up():
         if is_awaited():
             break
         # A network that cannot be fitted reports it in its own fits.

@@ -11,7 +11,6 @@ import msgspec
 from tabapp import files, metrics
 from tabapp.data.other_targets import learnable
 from tabapp.data.schema import Schema
-from tabapp.engine.fit.servers import LIGHT_MODELS
 from tabapp.engine.machine.capacity import Machines, memory_limit_of, share_cores
 from tabapp.engine.machine.devices import CPU, device_class, device_for
 from tabapp.engine.machine.gpus import further_gpus
@@ -22,6 +21,7 @@ from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.contract import MONOTONIC, Plugin, Shape
 from tabapp.models.devices import existing_gpu, has_driver
+from tabapp.models.stated import stated_libraries, stated_title
 from tabapp.run.options.config import RunConfig, check_bounds, command_line
 from tabapp.run.record import events as ev
 
@@ -39,6 +39,7 @@ class PlannedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         reason: why it is skipped; None when it competes.
         pending: its plugin is not loaded yet, so its family and whether it competes are not known.
         named: `--models` has its name, so it competes wherever its plugin can.
+        uses_device: as in `Plugin`.
         device: class of the devices that its fits run on; None if it is skipped or pending.
     """
 
@@ -48,6 +49,7 @@ class PlannedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     reason: str | None = None
     pending: bool = False
     named: bool = False
+    uses_device: bool = False
     device: str | None = None
 
 
@@ -101,7 +103,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     @property
     def device_reason(self) -> str:
         """Why networks train on the CPU although the run has a GPU; empty if all of them use it."""
-        stay = [model.title for model in self.competing if model.family == "deep" and model.device == CPU]
+        stay = [model.title for model in self.competing if model.uses_device and model.device == CPU]
         if self.device == CPU or not stay:
             return ""
         names = stay[0] if len(stay) == 1 else f"{', '.join(stay[:-1])} and {stay[-1]}"
@@ -262,8 +264,15 @@ def _planned_model(name: str, task: Task, shape: Shape, device: str, memory_limi
         reason = _why_skipped(found.plugin, task, shape, device, memory_limit, named=named)
     # A model that is skipped may have a plugin whose methods raise.
     used = None if reason is not None else device_class(device_for(found.plugin, task, shape, device))
-    title, family = found.plugin.title, found.plugin.family
-    return PlannedModel(name=name, title=title, family=family, reason=reason, named=named, device=used)
+    return PlannedModel(
+        name=name,
+        title=found.plugin.title,
+        family=found.plugin.family,
+        reason=reason,
+        named=named,
+        uses_device=found.plugin.uses_device,
+        device=used,
+    )
 
 
 def _planned_models(
@@ -280,10 +289,10 @@ def _planned_models(
     def planned_later(name: str) -> PlannedModel:
         excluded = name in config.exclude
         reason = "excluded" if excluded else None
-        title = registry.title_in_source(name)
+        title = stated_title(name)
         return PlannedModel(name=name, title=title, family="", reason=reason, pending=not excluded, named=named)
 
-    planned = {name: planned_now(name) for name in names if name in LIGHT_MODELS}
+    planned = {name: planned_now(name) for name in names if stated_libraries(name) != "torch"}
     plan_one = planned_later if staged and any(model.reason is None for model in planned.values()) else planned_now
     planned |= {name: plan_one(name) for name in names if name not in planned}
     if not any(model.reason is None for model in planned.values()):

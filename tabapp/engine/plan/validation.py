@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tabapp.data.schema import Schema
-from tabapp.engine.fit.servers import BOOSTERS
 from tabapp.engine.machine.devices import CPU
 from tabapp.errors import UsageError
 from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.contract import Shape
+from tabapp.models.stated import stated_libraries
 from tabapp.run.options.config import RunConfig
 
 HOLDOUT_ROWS = 100_000
@@ -104,12 +104,13 @@ def _are_slow(folds: int, config: RunConfig, task: Task, shape: Shape, workers: 
 
 def _seconds_of_booster(config: RunConfig, task: Task, shape: Shape) -> float:
     """Expected seconds for one fold of the quickest of the selected boosters; 0 if none is selected or can be used."""
-    plugins = [registry.find(name).plugin for name in sorted(BOOSTERS - set(config.exclude))]
+    names = [name for name in config.models or registry.names() if name not in config.exclude]
+    plugins = [registry.find(name).plugin for name in names if stated_libraries(name) == "boosters"]
     return min(
         (
             plugin.cost(task, shape, plugin.defaults(task, shape, CPU), CPU).seconds
             for plugin in plugins
-            if plugin is not None and plugin.name in (config.models or BOOSTERS) and task in plugin.tasks
+            if plugin is not None and registry.is_built_in(plugin) and task in plugin.tasks
         ),
         default=0.0,
     )

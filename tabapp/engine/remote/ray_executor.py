@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 
 from tabapp.engine.fit.jobs import Done, Failed, FitJob, Message, Started, decode
-from tabapp.engine.fit.servers import Libraries
 from tabapp.engine.remote import ray_tasks
 from tabapp.engine.remote.ray_cluster import Cluster
+from tabapp.models.stated import Libraries
 
 POLL_SECONDS = 0.1
 SILENT_SECONDS = 30.0

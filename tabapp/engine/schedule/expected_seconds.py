@@ -64,7 +64,7 @@ class ExpectedSeconds:
 
     def of_model(self, name: str) -> float:
         """Of the next fit of a model: measured on this table, or its prior, corrected by the ratios of measured and prior times of
-        other models, those of its family first."""
+        other models, those with the same libraries first."""
         if self._known is None:
             return self._of_model(name)
         if name not in self._known:
@@ -90,31 +90,31 @@ class ExpectedSeconds:
 
     def _of_model(self, name: str) -> float:
         latest, record = self._latest(name), self._models[name]
-        seconds = fmean(latest) if latest else record.prior_seconds * self._slowdown(record.family, record.device)
+        seconds = fmean(latest) if latest else record.prior_seconds * self._slowdown(record.libraries, record.device)
         return self._overhead_of(name) + seconds
 
-    def _slowdown(self, family: str, device: str) -> float:
-        """Expected ratio of measured and prior seconds of a model without a fit: a geometric mean over its family, shrunk to the
-        mean of all models on such devices, which is shrunk to 1."""
+    def _slowdown(self, libraries: str, device: str) -> float:
+        """Expected ratio of measured and prior seconds of a model without a fit: a geometric mean over the models with the
+        same libraries, shrunk to the mean of all models on such devices, which is shrunk to 1."""
         logs = self._log_ratios(device)
         every = [value for values in logs.values() for value in values]
         overall = sum(every) / (len(every) + PRIOR_WEIGHT)
-        related = logs.get(family, [])
+        related = logs.get(libraries, [])
         return math.exp((sum(related) + PRIOR_WEIGHT * overall) / (len(related) + PRIOR_WEIGHT))
 
     def _log_ratios(self, device: str) -> dict[str, list[float]]:
-        """Logarithms of the ratios of measured and prior seconds on a class of devices, by family."""
+        """Logarithms of the ratios of measured and prior seconds on a class of devices, by libraries."""
         if device in self._ratios:
             return self._ratios[device]
         logs: dict[str, list[float]] = {}
         for record in self._models.values():
             if record.device == device and (measured := self._measured(record.name)):
                 ratio = max(fmean(measured), 1e-3) / record.prior_seconds
-                logs.setdefault(record.family, []).append(math.log(ratio))
+                logs.setdefault(record.libraries, []).append(math.log(ratio))
         if logs:
             middle = median(value for values in logs.values() for value in values)
             low, high = middle - math.log(MOST_RATIO), middle + math.log(MOST_RATIO)
-            logs = {family: [min(max(value, low), high) for value in values] for family, values in logs.items()}
+            logs = {libraries: [min(max(value, low), high) for value in values] for libraries, values in logs.items()}
         if self._known is not None:
             self._ratios[device] = logs
         return logs

@@ -14,7 +14,6 @@ from tabapp.engine.machine.devices import CPU, GPU
 from tabapp.engine.machine.slots import Slots
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.schedule.scheduler import Scheduler
-from tabapp.engine.schedule.starting import NETWORKS
 from tabapp.engine.schedule.work import Fold, Work
 from tabapp.models.contract import Plugin, Shape
 
@@ -61,7 +60,7 @@ class Placement:
         """
         devices, models = [need.device for need in running], self._scheduler.models
         # Until networks are loaded, GPUs and cores are kept for them; later, what networks do not need.
-        keeps = self._scheduler.n_expected > len(models) and not any(r.family == NETWORKS for r in models.values())
+        keeps = self._scheduler.n_expected > len(models) and not any(record.uses_device for record in models.values())
         if self._slots.free_gpus(devices):
             work = self._next_on(GPU, busy, running, seconds_left, fit_limit(GPU), self._crowding(running), keeps=keeps)
             if work is not None:
@@ -75,10 +74,11 @@ class Placement:
         return self._slots.are_full([need.device for need in running])
 
     def _crowding(self, running: Collection[Need]) -> set[str]:
-        """Families whose fits take half of the slots of GPUs. The other slots are for other families, so that networks do not wait
-        for boosters there."""
-        families = Counter(self._plugins[need.model].family for need in running if need.device != CPU)
-        return {family for family, n in families.items() if 2 * n >= self._slots.on_gpus}
+        """Libraries whose fits take half of the slots of GPUs. The other slots are for fits with others, so that networks do not
+        wait for boosters there."""
+        models = self._scheduler.models
+        counts = Counter(models[need.model].libraries for need in running if need.device != CPU)
+        return {libraries for libraries, n in counts.items() if 2 * n >= self._slots.on_gpus}
 
     def _next_on(
         self,
@@ -94,7 +94,7 @@ class Placement:
         """The next fit on a class of devices that is admitted now, or None.
 
         Args:
-            crowding: families that come after all others.
+            crowding: libraries whose models come after all others.
             keeps: they wait even if there is no other, which is to come.
         """
         records = self._scheduler.models.values()
@@ -102,7 +102,7 @@ class Placement:
         try:
             while True:
                 for record in records:
-                    record.waits = record.name in too_large or record.family in crowding
+                    record.waits = record.name in too_large or record.libraries in crowding
                 work = self._scheduler.next_work(busy, seconds_left, fit_limit, device)
                 if work is None and (keeps or not crowding):
                     return None

@@ -18,6 +18,8 @@ from tabapp import metrics
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.machine.devices import CPU
 from tabapp.engine.schedule.work import Fold, Work
+from tabapp.models.contract import Plugin
+from tabapp.models.stated import libraries_of
 
 RACING_SPREADS = 0.25
 FAILURES_TO_GIVE_UP = 2
@@ -36,7 +38,8 @@ class ModelRecord:
         merit: divides its cost in the queue of first folds.
         plans_steps: its fits plan their steps for the time they get.
         least_share: share of its expected time that a fit must get to start.
-        family: models of a family are expected to differ from their priors by the same factor.
+        libraries: models with the same libraries are expected to differ from their priors by the same factor.
+        is_uncertain, uses_device: as in `Plugin`.
         device: class of the devices that its fits run on.
         spent: seconds of its fits so far.
         failures: trials that failed.
@@ -49,7 +52,9 @@ class ModelRecord:
     prior_seconds: float
     is_core: bool = True
     merit: float = 1.0
-    family: str = ""
+    libraries: str = ""
+    is_uncertain: bool = False
+    uses_device: bool = False
     plans_steps: bool = False
     least_share: float = 0.5
     device: str = CPU
@@ -59,6 +64,13 @@ class ModelRecord:
     paused: bool = False
     waits: bool = False
     share: float = 1.0
+
+    @classmethod
+    def of(cls, plugin: Plugin, prior_seconds: float, merit: float, device: str) -> ModelRecord:
+        """A model that has no fit yet."""
+        kind = libraries_of(plugin.requires), plugin.is_uncertain, plugin.uses_device
+        steps = plugin.plans_steps, plugin.least_share
+        return cls(plugin.name, prior_seconds, plugin.starts_first, merit, *kind, *steps, device)
 
     @property
     def is_favored(self) -> bool:

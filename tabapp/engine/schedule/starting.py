@@ -31,8 +31,8 @@ AFFORDABLE_SHARE = 0.6
 that all workers have left; `timed.LEADER_SHARE` replaces it for the best."""
 FIRST_SHARE = 0.75
 """Share of the time of all workers for the defaults of models; an expensive model does not start beyond it."""
-NETWORKS, N_DROPPED = "deep", 3
-"""The family of networks: where the best of them are of no use, others are expected to be of none. If so many were dropped and none
+N_DROPPED = 3
+"""Where the best of the uncertain models are of no use, others are expected to be of none. If so many were dropped and none
 improves the ensemble, those without merit start only in time that nothing else can use."""
 LEAST_SHARE = 0.05
 """Share of its expected time with which any model may start on a single holdout, or in a run in which no candidate can be
@@ -135,8 +135,8 @@ class StartingScheduler(Scheduler):
             return False
         if not self._has_score() or self.n_folds == 1:
             return True
-        if record.family == NETWORKS and record.merit <= 1:
-            useful, dropped = self._networks()
+        if record.is_uncertain and record.merit <= 1:
+            useful, dropped = self._uncertain()
             if not useful and len(dropped) >= N_DROPPED:
                 return False
         in_progress = [
@@ -158,16 +158,16 @@ class StartingScheduler(Scheduler):
         return used + of_all <= FIRST_SHARE * self._total
 
     def _has_prospects(self, record: ModelRecord) -> bool:
-        """Whether a model has a high merit, and is not a network while a network of higher merit was dropped."""
-        if record.merit <= 1 or record.family != NETWORKS:
+        """Whether a model has a high merit, and is not uncertain while an uncertain model of higher merit was dropped."""
+        if record.merit <= 1 or not record.is_uncertain:
             return record.merit > 1
-        return not any(self.models[name].merit > record.merit for name in self._networks()[1])
+        return not any(self.models[name].merit > record.merit for name in self._uncertain()[1])
 
-    def _networks(self) -> tuple[list[str], list[str]]:
-        """Networks whose defaults have a fold, and improve the ensemble or are complete, and those that were dropped."""
+    def _uncertain(self) -> tuple[list[str], list[str]]:
+        """Uncertain models whose defaults have a fold, and improve the ensemble or are complete, and those that were dropped."""
         useful, dropped = list[str](), list[str]()
         for record in self.models.values():
-            for candidate in self.of_model(record.name)[:1] if record.family == NETWORKS else []:
+            for candidate in self.of_model(record.name)[:1] if record.is_uncertain else []:
                 if candidate.results:
                     (useful if candidate.is_complete or self._improves(candidate) else dropped).append(record.name)
         return useful, dropped

@@ -33,7 +33,6 @@ from tabapp.engine.schedule.starting import (
     AFFORDABLE_SHARE,
     CHEAP_SECONDS,
     CHEAP_SHARE,
-    NETWORKS,
     SHORT_SHARE,
     Gain,
     StartingScheduler,
@@ -139,7 +138,7 @@ class TimedScheduler(StartingScheduler):
     def _shortest_network(self, running: set[Fold], time: TimeLeft) -> Work | None:
         """The first fold of a short network with precedence, before any network has begun on a GPU: its measured time soon corrects
         the priors of the others."""
-        networks = [record for record in self.models.values() if record.family == NETWORKS and self._may_fit(record)]
+        networks = [record for record in self.models.values() if record.uses_device and self._may_fit(record)]
         worthy = [record for record in networks if self._has_precedence(record)]
         if not worthy or any(self.of_model(record.name) for record in networks):
             return None
@@ -153,7 +152,7 @@ class TimedScheduler(StartingScheduler):
         of its folds would end in time."""
         for record in sorted(self.models.values(), key=lambda record: (record.price, record.name)):
             candidates, each = self.of_model(record.name), self.expected_seconds(record.name)
-            is_tiny = record.family != NETWORKS and each <= TINY_SHARE * self._total
+            is_tiny = not record.is_uncertain and each <= TINY_SHARE * self._total
             if (
                 not (self._tune and (record.is_core or is_tiny))
                 or not self._may_fit(record)
@@ -222,16 +221,16 @@ class TimedScheduler(StartingScheduler):
     def seconds_for(
         self, candidate: Candidate, running: set[Fold], seconds_left: float, fit_limit: float = math.inf
     ) -> float:
-        """Seconds that a fit of a candidate may take, so that its other folds can still be completed. The first of a network's new
-        trial, or of a model that starts because it is expected to take little time, takes not much more. Other folds of a
-        candidate whose first lowers the error of the ensemble by much may exceed the limit of fits, as far as candidates that are
+        """Seconds that a fit of a candidate may take, so that its other folds can still be completed. The first of an uncertain
+        model's new trial, or of a model that starts because it is expected to take little time, takes not much more. Other folds of
+        a candidate whose first lowers the error of the ensemble by much may exceed the limit of fits, as far as candidates that are
         being completed need no time."""
         record = self.models[candidate.model]
         self._device = record.device
         slot = self._slot(max(1, len(self.open_folds(candidate, running))), seconds_left)
         if not candidate.results:
             may_be_long = record.is_core or self._has_prospects(record)
-            is_limited = record.family == NETWORKS if candidate.trial else not may_be_long
+            is_limited = record.is_uncertain if candidate.trial else not may_be_long
             most = OVERRUN * max(self.expected_seconds(record.name), CHEAP_SHARE * self._total)
             return min(slot, fit_limit, most if is_limited and not record.is_favored else math.inf)
         if slot <= fit_limit or not any(other.is_complete for other in self.candidates.values()):

@@ -15,6 +15,7 @@ import pytest
 
 from tabapp.engine.fit.executors import LocalExecutor
 from tabapp.engine.fit.jobs import Done, Failed, FitJob, Message
+from tabapp.engine.fit.library_loading import libraries_of
 from tabapp.engine.plan.make_plan import make_plan
 from tabapp.engine.plan.prepare import infer, read_data
 from tabapp.engine.plan.write_rows import write_rows
@@ -60,7 +61,7 @@ def job(folder: RunFolder, fit: str, model: str = "lightgbm", fold: int = 0, **p
         seed=0,
         run_seed=0,
         device="cpu",
-        libraries="torch" if registry.get(model).family == "deep" else "trees",
+        libraries=libraries_of(registry.get(model), features_use_sklearn=True),
         n_threads=1,
         soft_deadline=None,
     )

@@ -12,8 +12,9 @@ import pytest
 
 from tabapp.engine.fit import servers as server
 from tabapp.engine.fit.library_loading import libraries_of
-from tabapp.engine.fit.servers import SERVERS, FitProcess, Libraries, start_all, start_first
+from tabapp.engine.fit.servers import SERVERS, FitProcess, start_all, start_first
 from tabapp.models import registry
+from tabapp.models.stated import Libraries
 
 
 def send_loaded(connection: Connection) -> None:

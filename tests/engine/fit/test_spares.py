@@ -19,7 +19,8 @@ from tabapp.engine.fit.jobs import Done, Failed
 from tabapp.engine.fit.servers import SERVERS
 from tabapp.engine.fit.spares import Spares, keep_spare
 from tabapp.engine.machine import warm_up as warm_up_module
-from tabapp.engine.machine.warm_up import NETWORKS, fit_small, warm_up
+from tabapp.engine.machine.warm_up import fit_small, warm_up
+from tabapp.models.stated import warming_up
 from tabapp.run.record.folder import RunFolder
 from tests.engine.fit.test_executors import PLENTY, folder, job, long_job, wait_for_end, wait_for_progress
 from tests.waiting import HANG_SECONDS, wait_until
@@ -119,17 +120,17 @@ def test_a_fit_in_a_warm_process_on_a_gpu_has_the_result_of_another(folder: RunF
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", warming_up())
 def test_the_networks_of_the_warm_up_can_be_fitted_on_a_gpu(name: str) -> None:
     fit_small(name, "cuda:0")
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", warming_up())
 def test_the_networks_of_the_warm_up_can_be_fitted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(warm_up_module, "fit_small", lambda name, device: asked.append(name))
     warm_up("cpu", lambda: bool(asked))
-    assert asked == [NETWORKS[0]], "a job that waits comes before the next network"
+    assert asked == warming_up()[:1], "a job that waits comes before the next network"
     monkeypatch.undo()
     fit_small(name, "cpu")
 

@@ -374,7 +374,7 @@ class Steered:
     """A model with the parts of an engine that steering changes."""
 
     def __init__(self, folder: RunFolder) -> None:
-        self.record = ModelRecord("m", 1.0, False, 1.0, "gbdt")
+        self.record = ModelRecord("m", 1.0, False, 1.0)
         self.board = SimpleNamespace(left_out=set[str](), mark_stale=lambda: None)
         self.ended: list[str] = []
         scheduler = SimpleNamespace(models={"m": self.record})

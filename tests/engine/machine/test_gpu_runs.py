@@ -14,7 +14,6 @@ import pytest
 
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.fit.jobs import FitResult
-from tabapp.engine.fit.servers import LIGHT_MODELS
 from tabapp.engine.machine.admission import Admission, Need
 from tabapp.engine.machine.devices import CPU, GPU, device_class, device_for
 from tabapp.engine.machine.slots import Slots
@@ -26,6 +25,7 @@ from tabapp.engine.schedule.work import Fold, Work
 from tabapp.features.arrays import FeatureRecipe
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
+from tabapp.models.stated import stated_libraries
 from tests.engine.simulation import FOLDS, MODELS, ROWS, Library, Simulation
 
 BUDGET = 120.0
@@ -100,7 +100,7 @@ class Run:
             refuse=self._refuse,
             stacks=False,
         )
-        self._add([name for name in self.names if name in LIGHT_MODELS])
+        self._add([name for name in self.names if stated_libraries(name) != "torch"])
         self.scheduler.n_expected = len(self.names)
         self._simulate()
 
@@ -115,8 +115,7 @@ class Run:
         for name in names:
             plugin = self.plugins[name] = registry.get(name)
             merit, device = plugin.merit("binary", self.shape), device_class(self.device_of(name))
-            parts = plugin.family, plugin.plans_steps, plugin.least_share, device
-            self.scheduler.add_model(ModelRecord(name, self.cost(name).seconds, plugin.starts_first, merit, *parts))
+            self.scheduler.add_model(ModelRecord.of(plugin, self.cost(name).seconds, merit, device))
 
     def _new_trial(self, name: str) -> Candidate:
         device = self.device_of(name)
@@ -149,7 +148,7 @@ class Run:
             self.idle += [(now, gpu) for gpu in self.slots.free_gpus(devices)]
             if loads and (not running or running[0][0] > loads[0]):
                 now = loads.pop()
-                self._add([name for name in self.names if name not in LIGHT_MODELS])
+                self._add([name for name in self.names if stated_libraries(name) == "torch"])
                 continue
             if not running or now >= self.seconds:
                 return
@@ -237,7 +236,7 @@ def test_boosters_use_the_other_cores_all_the_time(run: Run) -> None:
 
 def test_a_gpu_completes_networks_and_more_trials_of_them_than_the_cores_do(run: Run) -> None:
     def complete(run: Run) -> Counter[bool]:
-        networks = [c for c in run.scheduler.candidates.values() if run.plugins[c.model].family == "deep"]
+        networks = [c for c in run.scheduler.candidates.values() if run.plugins[c.model].uses_device]
         return Counter(bool(c.trial) for c in networks if c.is_complete)
 
     with_gpu, without = complete(run), complete(Run(gpus=()))
@@ -249,12 +248,11 @@ def test_networks_start_at_once_although_boosters_use_the_gpu_too() -> None:
     run = Run(shape=Shape(100_000, 44, 10, 7))
     before = [started for started in run.on_gpus() if started.at < LOADED]
     # Slots are kept for the networks that are being loaded.
-    assert [run.plugins[started.model].family for started in before] == ["gbdt"]
-    network = next(s for s in run.on_gpus() if run.plugins[s.model].family == "deep")
+    assert [run.scheduler.models[started.model].libraries for started in before] == ["boosters"]
+    network = next(s for s in run.on_gpus() if run.plugins[s.model].uses_device)
     assert network.at == LOADED
     for at in range(5, 100):
-        families = {run.plugins[s.model].family for s in run.on_gpus() if s.at <= at < s.until}
-        assert "deep" in families, at
+        assert any(run.plugins[s.model].uses_device for s in run.on_gpus() if s.at <= at < s.until), at
 
 
 def test_a_short_network_comes_first_where_there_is_one() -> None:

@@ -54,7 +54,7 @@ def test_nothing_changes_during_a_decision() -> None:
 
 
 def test_one_wrong_prior_says_little_about_other_models() -> None:
-    records = {name: ModelRecord(name, 1.0, family="deep") for name in "abcd"}
+    records = {name: ModelRecord(name, 1.0, libraries="torch") for name in "abcd"}
 
     def of_new(wrong: float) -> float:
         measured = {"a": [1.0], "b": [1.0], "c": [wrong], "d": []}

@@ -249,14 +249,14 @@ def test_a_candidate_that_improves_the_ensemble_far_more_does_not_wait_for_other
     assert take(scheduler, seconds=14.0) == ("slow", 0, 2)
 
 
-def test_a_model_of_high_merit_may_start_after_dropped_first_folds_unless_a_better_network_was_dropped() -> None:
+def test_a_model_of_high_merit_may_start_after_dropped_first_folds_unless_a_better_uncertain_one_was_dropped() -> None:
     models = {"good": 1.0, "poor": 20.0, "network": 5.0, "similar": 5.0}
     scheduler = make_timed(models, {("good", 0): 1.0}, tune=False)
     complete(scheduler, "good")
     with_first_folds(scheduler, {"poor": 0.1}, seconds=20.0)
     assert take(scheduler, seconds=100.0) == ("poor", 0, 1)
     for name in ("network", "similar"):
-        scheduler.models[name].merit, scheduler.models[name].family = 2.0, "deep"
+        scheduler.models[name].merit, scheduler.models[name].is_uncertain = 2.0, True
     assert take(scheduler, seconds=100.0) == ("network", 0, 0)
     with_first_folds(scheduler, {"network": 0.1}, seconds=5.0)
     assert take(scheduler, seconds=100.0) == ("similar", 0, 0)
@@ -264,16 +264,16 @@ def test_a_model_of_high_merit_may_start_after_dropped_first_folds_unless_a_bett
     assert take(scheduler, seconds=100.0)[0] != "similar"
 
 
-def test_a_dropped_model_that_is_no_network_holds_no_other_back() -> None:
+def test_a_dropped_model_that_is_not_uncertain_holds_no_other_back() -> None:
     gains = {("catboost", 0): -0.2}
     scheduler = make_timed({"first": 1.0, "catboost": 10.0, "lightgbm": 10.0}, {("first", 0): 1.0}, gains=gains)
     complete(scheduler, "first")
     with_first_folds(scheduler, {"catboost": 0.1}, seconds=DROPPED_SHARE * 100)
     for name in ("catboost", "lightgbm"):
-        scheduler.models[name].merit, scheduler.models[name].family = 2.0, "gbdt"
+        scheduler.models[name].merit = 2.0
     assert take(scheduler, seconds=50.0) == ("lightgbm", 0, 0)
     for name in ("catboost", "lightgbm"):
-        scheduler.models[name].family = "deep"
+        scheduler.models[name].is_uncertain = True
     scheduler.models["catboost"].merit = 3.0
     assert take(scheduler, seconds=50.0) != ("lightgbm", 0, 0)
 
@@ -320,25 +320,25 @@ def test_a_long_run_has_a_complete_candidate_before_first_folds_that_take_longer
     assert started[-1] == "slow", "it is cheap for a run of an hour, so it starts before other candidates are completed"
 
 
-def test_the_first_fold_of_a_networks_new_trial_takes_not_much_longer_than_expected() -> None:
+def test_the_first_fold_of_an_uncertain_models_new_trial_takes_not_much_longer_than_expected() -> None:
     scheduler = make_timed({"m": 3.0})
     complete(scheduler, "m", seconds=3.0)
     candidate = scheduler.add(Candidate("m", 1, {}, FOLDS))
     scheduler._totals["cpu"] = 200.0  # pyright: ignore[reportPrivateUsage]
     assert scheduler.seconds_for(candidate, set(), 100.0, 40.0) > 2 * OVERRUN * 3.0, "boosters differ more"
-    scheduler.models["m"].family = "deep"
+    scheduler.models["m"].is_uncertain = True
     assert scheduler.seconds_for(candidate, set(), 100.0, 40.0) == pytest.approx(OVERRUN * 3.0)
 
 
 @pytest.mark.parametrize(("n_dropped", "merit", "starts"), [(2, 1.0, True), (3, 1.0, False), (3, 2.0, True)])
-def test_networks_without_merit_wait_if_several_were_dropped_and_none_is_of_use(
+def test_uncertain_models_without_merit_wait_if_several_were_dropped_and_none_is_of_use(
     n_dropped: int, merit: float, starts: bool
 ) -> None:
     dropped = [f"dropped{number}" for number in range(n_dropped)]
     gains = {(name, 0): -0.1 for name in dropped}
     scheduler = make_timed({"first": 1.0, **dict.fromkeys([*dropped, "next"], 1.0)}, gains=gains)
     for name in (*dropped, "next"):
-        scheduler.models[name].family = "deep"
+        scheduler.models[name].is_uncertain = True
         scheduler.models[name].is_core = False
     complete(scheduler, "first")
     for name in dropped:
@@ -409,10 +409,10 @@ def test_a_model_may_start_after_as_much_time_in_trials_without_effect(ending: s
     assert take(scheduler, seconds=100.0) == ("next", 0, 0)
 
 
-def test_times_of_models_that_have_not_run_follow_those_of_their_family() -> None:
+def test_times_of_models_that_have_not_run_follow_those_with_the_same_libraries() -> None:
     scheduler = make_timed(dict.fromkeys(("tree", "other_tree", "network", "other_network"), 2.0))
     for name, record in scheduler.models.items():
-        record.family = "deep" if "network" in name else "gbdt"
+        record.libraries = "torch" if "network" in name else "boosters"
     assert scheduler.expected_seconds("other_network") == pytest.approx(2.0)
     with_first_folds(scheduler, {"tree": 0.9}, seconds=2.0)
     with_first_folds(scheduler, {"network": 0.9}, seconds=16.0)
@@ -454,11 +454,11 @@ def test_quick_core_models_get_a_first_fold_of_a_second_trial_before_members_are
     assert take(scheduler, seconds=100.0)[:2] == ("a", 2)
 
 
-def test_models_that_take_almost_no_time_get_a_second_trial_unless_they_are_networks() -> None:
+def test_models_that_take_almost_no_time_get_a_second_trial_unless_they_are_uncertain() -> None:
     scheduler = make_timed(dict.fromkeys(("member", "tiny", "network", "quick"), 1.0), {("member", 0): 1.0})
     for record in scheduler.models.values():
         record.is_core = False
-    scheduler.models["network"].family = "deep"
+    scheduler.models["network"].is_uncertain = True
     complete(scheduler, "member", seconds=20.0)
     for name, seconds in (("tiny", 0.1), ("network", 0.1), ("quick", 2.0)):
         complete(scheduler, name, seconds=seconds)
