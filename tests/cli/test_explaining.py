@@ -11,7 +11,7 @@ import pytest
 
 import tabapp
 from tabapp.bundle.writing.write import write_bundle
-from tabapp.cli.commands.explain import explain
+from tabapp.cli.commands.explain import by_column, explain
 from tabapp.cli.commands.predict import predict
 from tabapp.cli.commands.report import report
 from tabapp.data.infer import infer_schema
@@ -186,6 +186,12 @@ def test_a_missing_column_is_named_and_can_be_given(bundles, data):
     with pytest.raises(UsageError) as error:
         call(explain, bundles["regression"], data["regression"], "--rows", "9-12")
     assert "There is no row 12" in sentence(error.value)
+
+
+def test_names_of_columns_and_values_may_contain_equals_signs():
+    table = text_table("binary", n_rows=20).with_columns(pl.col("age").alias("a"), pl.col("age").alias("a=b"))
+    schema = infer_schema(table, target="outcome")
+    assert by_column(("a=b=1", "a=2=3", "size=", "c=d=e"), schema) == {"a=b": "1", "a": "2=3", "size": "", "c": "d=e"}
 
 
 @pytest.mark.parametrize(

@@ -43,16 +43,23 @@ def _read_rows(ctx: click.Context, parameter: click.Parameter, value: str | None
     return first, last
 
 
-def _read_settings(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
-    settings: dict[str, str] = {}
+def _check_settings(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     for text in value:
-        column, equals, setting = text.partition("=")
-        if not equals:
+        if "=" not in text:
             raise UsageError(
                 f"--set {text!r} has no value. Write it as COLUMN=VALUE; nothing after = is a missing value."
             )
-        settings[column] = setting
-    return settings
+    return value
+
+
+def by_column(settings: tuple[str, ...], schema: Schema) -> dict[str, str]:
+    """The new values by column. The names of columns and the values may contain `=`: the longest name that fits is meant."""
+    found: dict[str, str] = {}
+    for text in settings:
+        names = [column.name for column in schema.columns if text.startswith(f"{column.name}=")]
+        name = max(names, key=len, default=text.partition("=")[0])
+        found[name] = text[len(name) + 1 :]
+    return found
 
 
 @click.command()
@@ -63,7 +70,7 @@ def _read_settings(ctx: click.Context, parameter: click.Parameter, value: tuple[
 @click.option(
     "--set",
     "settings",
-    callback=_read_settings,
+    callback=_check_settings,
     multiple=True,
     metavar="COLUMN=VALUE",
     help="Change a value of the explained rows first; may be repeated.",
@@ -102,7 +109,7 @@ def explain(
     data: str,
     row: int | None,
     rows: tuple[int, int] | None,
-    settings: dict[str, str],
+    settings: tuple[str, ...],
     label: str | None,
     member: str | None,
     output: str | None,
@@ -135,7 +142,8 @@ def explain(
     if last >= n_rows:
         rows_there = f"rows 0 to {n_rows - 1:,}" if n_rows else "no rows"
         raise UsageError(f"There is no row {last:,}: {data} has {rows_there}. Choose others with --rows.")
-    frame, remarks = changed_rows(reading.frame, range(first, last + 1), settings, schema)
+    new_values = by_column(settings, schema)
+    frame, remarks = changed_rows(reading.frame, range(first, last + 1), new_values, schema)
     try:
         typed, notes = predictor.typed_rows(frame, fill_missing_columns=fill)
     except DataError as error:
