@@ -49,7 +49,7 @@ def measure(draw: Divided, model: str, beside: list[str]) -> tuple[float, float,
     names = [*beside, model]
     of_ensemble = []
     for n in (len(beside), len(names)):
-        weights = cross_fitted(out_of_fold[:n], draw.truth(rows), fold, draw.metric, kinds=names[:n]).weights
+        weights = cross_fitted(out_of_fold[:n], draw.truth(rows), fold, draw.metric).weights
         of_ensemble.append(draw.error(draw.truth(draw.test), blend(tests[:n], weights)))
     return errors[-1] / min(errors[:-1]), of_ensemble[1] / of_ensemble[0], float(weights[-1]), seconds
 

@@ -51,7 +51,6 @@ def losses_of(run: FinishedRun, n_splits: int) -> dict[str, list[list[float]]]:
                         folds[fitted],
                         METRIC,
                         seed=split,
-                        kinds=[candidate.model for candidate in chosen],
                     )
                 seconds = time.perf_counter() - started
                 blended = greedy.blend([each[~fitted] for each in predictions], result.weights)

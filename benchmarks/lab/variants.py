@@ -2,7 +2,7 @@
 
 python -m benchmarks.lab.variants CHANGES [CHANGES…] [--budgets 60,120,240] [--workers 2] [--lab FOLDER] [--out FILE.json]
 
-CHANGES are changes made together, with commas: `ensemble.greedy.MOST_SHARE=0,engine.schedule.gains.SPREAD=1e9` sets two
+CHANGES are changes made together, with commas: `ensemble.greedy.LEAST_WEIGHT=0,engine.schedule.gains.SPREAD=1e9` sets two
 constants of the modules `tabapp.ensemble.greedy` and `tabapp.engine.schedule.gains`. The fits are those of
 `benchmarks.lab.collect`. For each budget, a ratio is the error on test rows with today's constants over the error with the
 changes, so that less than 1 means that today's are better; the mean over the draws of all tables is geometric, with its

@@ -34,12 +34,6 @@ HARM = 0.1
 """A member without which the cross-fitted error is lower by this share is left out. Selection on the other folds cannot see that a
 candidate's model of one fold is broken, such as a network that was stopped after its first epoch."""
 
-EQUAL_ROWS, MOST_SHARE, MOST_EQUAL, NEAR = 1_000, 0.5, 10, 1.2
-"""Of n rows, EQUAL_ROWS / (EQUAL_ROWS + n) of the weight, and at most the second value, is shared equally by the best candidates of
-at most the third number of kinds, whose error is at most the fourth value times the lowest: on few rows, selection is noisy. In
-replayed runs the error is then 0.995 to 0.998 times as large, with a standard error of 0.006 to 0.009 (`lab_variants.json` in
-`benchmarks/results`)."""
-
 SELECTED_BY = {"roc_auc": "log_loss"}
 """Metrics whose ensembles are selected by another one. With few positives the ROC AUC is a noisy criterion, and it compares rows of
 folds whose models have different scales: selected by log loss, ensembles rank held-out rows better (`benchmarks.selecting`)."""
@@ -145,11 +139,9 @@ def _selected(
     predictions: Sequence[Array],
     places: npt.NDArray[np.intp],
     problem: _Problem,
-    kinds: Sequence[str] | None = None,
     temperature: float | None = None,
 ) -> Weights:
-    """`select` for finite predictions with a temperature, on the rows at `places`; with kinds, part of the weight is shared equally
-    (`EQUAL_ROWS`)."""
+    """`select` for finite predictions with a temperature, on the rows at `places`."""
     target, weight = problem.target, problem.weight
     width = predictions[0].shape[1] if np.ndim(predictions[0]) == 2 else 1
     limit = min(problem.max_rows, max(2_000, MAX_CELLS // width))
@@ -163,10 +155,8 @@ def _selected(
     total = np.zeros(stacked.shape[1:])
     counts = np.zeros(len(predictions), dtype=np.int64)
     trajectory: list[tuple[float, Weights]] = []
-    alone = np.zeros(len(predictions))
     for size in range(1, problem.n_rounds + 1):
         losses = np.array([scorer.as_loss(function((total + candidate) / size)) for candidate in stacked])
-        alone = losses if size == 1 else alone
         lowest = losses.min()
         tied = np.isclose(losses, lowest, rtol=_TIE, atol=_TIE) if np.isfinite(lowest) else losses == lowest
         known = tied & (counts > 0)
@@ -177,24 +167,7 @@ def _selected(
         if len(predictions) == 1:
             break
     lowest = min(value for value, _ in trajectory)
-    weights = next(weights for value, weights in trajectory if value <= lowest + _TIE * max(1.0, abs(lowest)))
-    if kinds is None:
-        return weights
-    equal = _equal_weights(alone + (1.0 if scorer.greater_is_better else 0.0), kinds)
-    share = min(MOST_SHARE, EQUAL_ROWS / (EQUAL_ROWS + len(places))) if equal.any() else 0.0
-    return (1.0 - share) * weights + share * equal
-
-
-def _equal_weights(errors: npt.NDArray[np.float64], kinds: Sequence[str]) -> Weights:
-    """Equal weights of the best candidate of each kind; all 0 if an error is negative, so that errors have no ratio."""
-    weights, lowest = np.zeros(len(errors)), float(errors.min())
-    best: dict[str, int] = {}
-    order: list[int] = np.argsort(errors, kind="stable").tolist()
-    for i in order:
-        if lowest > 0.0 and errors[i] <= NEAR * lowest and len(best) < MOST_EQUAL:
-            best.setdefault(kinds[i], i)
-    weights[list(best.values())] = 1.0 / max(1, len(best))
-    return weights
+    return next(weights for value, weights in trajectory if value <= lowest + _TIE * max(1.0, abs(lowest)))
 
 
 def _parts(folds: npt.NDArray[np.integer], target: Array, metric: str, seed: int) -> npt.NDArray[np.intp]:
@@ -260,7 +233,6 @@ def cross_fitted(
     seed: int = 0,
     n_rounds: int = 25,
     max_rows: int = MAX_ROWS,
-    kinds: Sequence[str] | None = None,
     is_final: bool = True,
 ) -> EnsembleResult:
     """Select an ensemble, and score it with weights that were selected on other rows than those they are scored on.
@@ -275,7 +247,6 @@ def cross_fitted(
         predictions: candidates' held-out predictions of the same rows, each (rows, classes) or (rows,).
         target: (rows,) class codes or numbers.
         folds: (rows,) the fold that each row was held out in.
-        kinds: the model of each candidate; with them, part of the weight is shared equally (`EQUAL_ROWS`).
         is_final: False leaves the probabilities as they are, and approximates the interval of the score on large tables.
 
     Raises:
@@ -285,7 +256,6 @@ def cross_fitted(
     if not usable:
         raise ValueError("no candidate has finite predictions")
     candidates, codes = [np.asarray(predictions[i]) for i in usable], np.asarray(target)
-    kinds_of_usable = None if kinds is None else [kinds[i] for i in usable]
     parts = _parts(folds, target, metric, seed)
     problem = _Problem(codes, metric, weight, n_rounds, seed, max_rows)
 
@@ -297,10 +267,10 @@ def cross_fitted(
         scaling = fit_scaling(blended, codes, metric, temperature, weight, seed=seed)
         return scaling or (temperature, tempered(blended, temperature))
 
-    chosen, blended = _bagged(candidates, kinds_of_usable, parts, problem)
+    chosen, blended = _bagged(candidates, parts, problem)
     calibration, prediction = calibrated(blended)
     for temperature in SHARPER if is_final and metric == "log_loss" and len(usable) > 1 else ():
-        sharper = _bagged(candidates, kinds_of_usable, parts, problem, temperature)
+        sharper = _bagged(candidates, parts, problem, temperature)
         after = calibrated(sharper[1])
         gain = metrics.log_loss_rows(codes, prediction) - metrics.log_loss_rows(codes, after[1])
         if not float(np.average(gain, weights=weight)) > float(gain.std()) / math.sqrt(len(gain)):
@@ -316,7 +286,6 @@ def cross_fitted(
 
 def _bagged(
     predictions: Sequence[Array],
-    kinds: Sequence[str] | None,
     parts: npt.NDArray[np.intp],
     problem: _Problem,
     temperature: float | None = None,
@@ -326,9 +295,8 @@ def _bagged(
     usable = list(range(len(predictions)))
     while len(usable) > 1:
         candidates = [predictions[i] for i in usable]
-        kinds_of_usable = None if kinds is None else [kinds[i] for i in usable]
         selections = [
-            (parts == part, _selected(candidates, places, problem, kinds_of_usable, temperature))
+            (parts == part, _selected(candidates, places, problem, temperature))
             for part in range(int(parts.max(initial=0)) + 1)
             if len(places := np.flatnonzero(parts != part))
         ]

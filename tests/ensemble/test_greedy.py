@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tabapp import metrics
-from tabapp.ensemble.greedy import MOST_SHARE, SELECTED_BY, blend, cross_fitted, select
+from tabapp.ensemble.greedy import SELECTED_BY, blend, cross_fitted, select
 from tabapp.metrics import registry
 
 
@@ -225,67 +225,3 @@ def test_fold_with_a_single_class_is_supported():
     result = cross_fitted(candidates, target, folds, "roc_auc")
     assert np.isfinite(result.score)
     assert result.weights.sum() == pytest.approx(1)
-
-
-def related_candidates(n_rows, n_candidates=8, seed=0):
-    """Models of the same table: most of their errors is what no model can know."""
-    generator = np.random.default_rng(seed)
-    target = generator.normal(size=n_rows) * 100
-    known = target + generator.normal(scale=30, size=n_rows)
-    return [known + generator.normal(scale=10, size=n_rows) for _ in range(n_candidates)], target
-
-
-def kinds_of(candidates):
-    return [f"model {i}" for i in range(len(candidates))]
-
-
-def test_with_few_rows_the_best_of_each_kind_share_part_of_the_weight_equally():
-    candidates, target = related_candidates(200, n_candidates=4)
-    worse = candidates[0] + np.random.default_rng(9).normal(scale=15, size=len(target))
-    far_worse = target + np.random.default_rng(10).normal(scale=90, size=len(target))
-    kinds = [*kinds_of(candidates), "model 0", "far worse"]
-    folds = np.arange(len(target)) % 4
-    result = cross_fitted([*candidates, worse, far_worse], target, folds, "rmse", kinds=kinds)
-    assert (result.weights[:4] >= MOST_SHARE / 4 - 1e-9).all()
-    assert (result.weights[4:] < MOST_SHARE / 4).all()
-
-
-def test_equal_weights_lower_the_error_on_other_rows():
-    ratios = []
-    for seed in range(20):
-        candidates, target = related_candidates(2_000, seed=seed)
-        fitted, scored, folds = slice(0, 150), slice(150, None), np.arange(150) % 5
-        errors = []
-        for kinds in (kinds_of(candidates), None):
-            result = cross_fitted([c[fitted] for c in candidates], target[fitted], folds, "rmse", kinds=kinds)
-            errors.append(metrics.loss("rmse", target[scored], blend([c[scored] for c in candidates], result.weights)))
-        ratios.append(errors[0] / errors[1])
-    assert np.mean(ratios) < 1
-
-
-@pytest.mark.parametrize("n_rows", [200, 20_000])
-def test_the_selection_has_more_of_the_weight_with_more_rows(n_rows):
-    candidates, target = regression_candidates(n_rows=n_rows)
-    best = target + np.random.default_rng(9).normal(scale=25, size=len(target))
-    candidates = [*(best + 0.5 * (candidate - target) for candidate in candidates), best]
-    result = cross_fitted(candidates, target, np.arange(n_rows) % 4, "rmse", kinds=kinds_of(candidates))
-    assert (result.weights[-1] > 0.9) == (n_rows == 20_000)
-
-
-def test_errors_without_a_best_value_share_nothing_equally(monkeypatch):
-    candidates, target = regression_candidates(n_rows=200)
-    cost = metrics.Metric(
-        name="cost",
-        title="Cost",
-        description="Rises with the error.",
-        tasks=("regression",),
-        greater_is_better=False,
-        needs_probability=False,
-        function=lambda truth, prediction, weight: metrics.score("rmse", truth, prediction, weight) - 1e6,
-    )
-    monkeypatch.setitem(registry.BUILT_IN, "cost", cost)
-    folds = np.arange(len(target)) % 4
-    with_kinds, without = (
-        cross_fitted(candidates, target, folds, "cost", kinds=kinds) for kinds in (kinds_of(candidates), None)
-    )
-    np.testing.assert_array_equal(with_kinds.weights, without.weights)

@@ -89,13 +89,13 @@ def test_random_trials_are_in_the_search_space_and_depend_on_the_seed() -> None:
 def test_constants_are_changed_for_replays_only(
     library: Library, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = greedy.MOST_SHARE
-    with variants.changed("ensemble.greedy.MOST_SHARE=0,engine.schedule.gains.SPREAD=2"):
-        assert (greedy.MOST_SHARE, gains.SPREAD) == (0.0, 2.0)
-    assert before == greedy.MOST_SHARE
+    before = greedy.LEAST_WEIGHT
+    with variants.changed("ensemble.greedy.LEAST_WEIGHT=0,engine.schedule.gains.SPREAD=2"):
+        assert (greedy.LEAST_WEIGHT, gains.SPREAD) == (0.0, 2.0)
+    assert before == greedy.LEAST_WEIGHT
     out = library.place / "results.json"
-    arguments = ["variants", "ensemble.greedy.MOST_SHARE=0", "--budgets", "60", "--out", str(out)]
+    arguments = ["variants", "ensemble.greedy.LEAST_WEIGHT=0", "--budgets", "60", "--out", str(out)]
     monkeypatch.setattr("sys.argv", [*arguments, "--lab", str(library.place.parent)])
     assert variants.main() == 0
-    assert "60 s    ensemble.greedy.MOST_SHARE=0" in capsys.readouterr().out
+    assert "60 s    ensemble.greedy.LEAST_WEIGHT=0" in capsys.readouterr().out
     assert json.loads(out.read_text())["results"]["today's constants|60"][library.place.name][0] > 0

@@ -132,7 +132,6 @@ def select_ensemble(
         metric,
         weight=None if weight is None else weight[covered],
         seed=seed,
-        kinds=[candidate.model for candidate in usable],
         is_final=is_final,
         **({} if is_final else {"n_rounds": INTERIM_ROUNDS, "max_rows": INTERIM_ROWS}),
     )
