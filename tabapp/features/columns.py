@@ -150,8 +150,8 @@ class CategoricalStep(msgspec.Struct, frozen=True, tag="categorical", forbid_unk
     """A category as an integer code.
 
     Attributes:
-        levels: levels with a separate code, starting at `FIRST_LEVEL`, most frequent first or as in `tabapp.features.codes`. All
-            other training levels share `UNSEEN` with new levels, so models learn from this code.
+        levels: levels with a separate code, starting at `FIRST_LEVEL`, most frequent first. All other training levels share
+            `UNSEEN` with new levels, so models learn from this code.
         counts: number of occurrences of each level in training.
         frequency: also give the training count of the level as a number (1 for a level without a separate code).
         order: levels that have an order, lowest first; the rank is also given as a number.
@@ -180,16 +180,6 @@ class CategoricalStep(msgspec.Struct, frozen=True, tag="categorical", forbid_unk
         high = table.height > many
         kept = (table.filter(pl.col("count") > 1) if high else table).head(max_levels)
         return cls(column, tuple(kept["level"].to_list()), tuple(kept["count"].to_list()), frequency and high, order)
-
-    def with_codes(self, codes: npt.NDArray[np.integer]) -> CategoricalStep:
-        """The same levels with other codes.
-
-        Args:
-            codes: (levels,) the present codes, in the order of the new ones.
-        """
-        places = (codes - FIRST_LEVEL).tolist()
-        levels, counts = (tuple(values[place] for place in places) for values in (self.levels, self.counts))
-        return msgspec.structs.replace(self, levels=levels, counts=counts)
 
     @property
     def cardinality(self) -> int:

@@ -19,7 +19,6 @@ from tabapp.data.schema import Column, Schema
 from tabapp.errors import BundleError
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.features.checks import check_against_schema, check_state, expected_arrays
-from tabapp.features.codes import in_order
 from tabapp.features.columns import BooleanStep, CategoricalStep, DatetimeStep, Int32, NumericStep, Step, TextStep
 from tabapp.features.derived import Derived, Deviation, Numbers, name_and_columns, select
 from tabapp.features.quantile import QuantileMap
@@ -146,10 +145,7 @@ class FeaturePreparer:
                     texts[column.name] = reduction
                 steps.append(TextStep(column.name, len(reduction.components) if reduction is not None else 0))
             else:
-                step = _fit_step(column, values, recipe)
-                if recipe.numeric == "raw" and isinstance(step, CategoricalStep):
-                    step = in_order(step, values, target, schema.task)
-                steps.append(step)
+                steps.append(_fit_step(column, values, recipe))
         numbers = _numbers(steps, texts, frame)
         encoded: list[EncodedColumn] = []
         encodings: list[TargetEncoding] = []

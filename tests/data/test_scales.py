@@ -7,11 +7,9 @@ import polars as pl
 import pytest
 
 from tabapp.data.infer import infer_schema
-from tabapp.data.kinds.scales import code_order, order_of
+from tabapp.data.kinds.scales import order_of
 from tabapp.data.typed import typed_frame
-from tabapp.features.arrays import FIRST_LEVEL, FeatureRecipe
-from tabapp.features.codes import in_order
-from tabapp.features.columns import CategoricalStep
+from tabapp.features.arrays import FeatureRecipe
 from tabapp.features.prepare import FeaturePreparer
 
 
@@ -38,45 +36,6 @@ from tabapp.features.prepare import FeaturePreparer
 )
 def test_order_of_levels(levels: list[str], order: list[str]) -> None:
     assert order_of(levels) == tuple(order)
-
-
-@pytest.mark.parametrize(
-    ("levels", "order"),
-    [
-        (["A40", "A410", "A43", "A42"], ["A40", "A42", "A43", "A410"]),
-        (["10th", "9th", "11th"], ["9th", "10th", "11th"]),
-        (["Étage 2", "étage 10", "étage 1"], ["étage 1", "Étage 2", "étage 10"]),
-        (["-1", "-2", "-3"], []),
-        (["level 2", "Level 10", "level 1"], ["level 1", "level 2", "Level 10"]),
-        (["J", "E", "D", "H", "F"], ["D", "E", "F", "H", "J"]),
-        (["B1", "A2", "C1", "A1"], ["A1", "A2", "B1", "C1"]),
-        (["B", "A-", "A+", "A", "C"], ["A+", "A", "A-", "B", "C"]),
-        (["F", "M", "U"], []),
-        (["12", "13", "20"], []),
-        (["A1", "B2"], []),
-        (["T1", "N2", "X3"], []),
-        (["T1", "t1", "T2"], []),
-        (["A", "a", "B", "C"], []),
-        (["A1", "A2", "other"], []),
-        (["red", "green", "blue"], []),
-        ([], []),
-    ],
-)
-def test_order_of_codes(levels: list[str], order: list[str]) -> None:
-    assert code_order(levels) == tuple(order)
-
-
-def test_codes_of_numbered_levels_follow_the_numbers_and_others_the_frequency() -> None:
-    names = pl.Series(["T2"] * 30 + ["T10"] * 40 + ["T1"] * 10 + ["T3"] * 20)
-    fitted = CategoricalStep.fit("stage", names, max_levels=100, many=20, frequency=False)
-    assert fitted.levels == ("T10", "T2", "T3", "T1")
-    numbered = in_order(fitted, names, None, "regression")
-    assert numbered.levels == ("T1", "T2", "T3", "T10")
-    assert numbered.counts == (10, 30, 20, 40)
-    assert numbered.codes(pl.Series(["T1", "T10"])).tolist() == [FIRST_LEVEL, FIRST_LEVEL + 3]
-    colors = names.replace({"T1": "red", "T2": "green"})
-    plain = CategoricalStep.fit("stage", colors, max_levels=100, many=20, frequency=False)
-    assert in_order(plain, colors, None, "regression").levels == ("T10", "green", "T3", "red")
 
 
 def table() -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""Ordered categories: common rating scales, ranges of numbers, numbered codes and grades."""
+"""Ordered categories: common rating scales and ranges of numbers."""
 
 from __future__ import annotations
 
@@ -35,11 +35,6 @@ _RANGE = re.compile(
     r"(?P<below><|≤|<=|under |below |less than |up to )?\s*(?P<above>>|≥|>=|over |above |more than )?\s*"
     r"(?P<low>\d[\d.]*)\s*(?:(?P<to>-|–|\.\.| to )\s*\d[\d.]*|(?P<plus>\+| and (?:over|above|more)))?\s*[a-z%$€]{0,6}"
 )
-_CODE = re.compile(r"(?P<before>\D*)(?P<number>\d{1,4})(?P<after>\D*)")
-_GRADE = re.compile(r"(?P<letter>[a-z])(?P<number>\d?)(?P<sign>[+-]?)")
-_LETTERS_SHARE = 0.6
-"""Least share of the letters from the first to the last that occur: "A, B, C, E" are grades, and "F, M, U" are abbreviations."""
-_SIGNS = {"+": -1, "": 0, "-": 1}
 
 
 def order_of(levels: Sequence[str]) -> tuple[str, ...]:
@@ -77,39 +72,5 @@ def _ranges(levels: Sequence[str]) -> tuple[str, ...]:
         keys[low, 1 if found["above"] or found["plus"] else -1 if found["below"] else 0] = level
         n_ranges += any(found[part] for part in ("below", "above", "to", "plus"))
     if len(keys) < len(levels) or n_ranges < 2:
-        return ()
-    return tuple(keys[key] for key in sorted(keys))
-
-
-def code_order(levels: Sequence[str]) -> tuple[str, ...]:
-    """Sort levels that differ only in a number ("T1", "T2", "T3"), or are grades ("A", "B", "C" or "A1" to "E5"); empty if they are
-    neither. Whether their meaning has this order is not certain.
-    """
-    if not _MIN_LEVELS <= len(levels) <= _MAX_LEVELS:
-        return ()
-    return _numbered(levels) or _grades(levels)
-
-
-def _numbered(levels: Sequence[str]) -> tuple[str, ...]:
-    """Levels that differ only in a number, by that number."""
-    found = [_CODE.fullmatch(level.strip().casefold()) for level in levels]
-    around = {(each["before"], each["after"]) for each in found if each is not None}
-    numbers = {int(each["number"]): level for each, level in zip(found, levels, strict=True) if each is not None}
-    if len(numbers) < len(levels) or len(around) > 1 or not any(map(str.isalpha, "".join(next(iter(around))))):
-        return ()
-    return tuple(numbers[number] for number in sorted(numbers))
-
-
-def _grades(levels: Sequence[str]) -> tuple[str, ...]:
-    """Grades by their letters, if most of the letters between the first and the last occur."""
-    keys: dict[tuple[str, str, int], str] = {}
-    for level in levels:
-        found = _GRADE.fullmatch(level.strip().casefold())
-        if found is None:
-            return ()
-        keys[found["letter"], found["number"], _SIGNS[found["sign"]]] = level
-    letters = sorted({letter for letter, _, _ in keys})
-    span = ord(letters[-1]) - ord(letters[0]) + 1
-    if len(keys) < len(levels) or len(letters) < _MIN_LEVELS or len(letters) < _LETTERS_SHARE * span:
         return ()
     return tuple(keys[key] for key in sorted(keys))
