@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from tabapp_plugins._shared.search import FEW_ROWS
+from tabapp_plugins.realmlp.network import FEW_ROWS
 
 from benchmarks.booster_portfolios import geometric_mean, parser_of_draws
 from benchmarks.fits import Source, fitted, load, prepared, random_division

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,10 +17,9 @@ from tabapp.nn.layers.numeric import PiecewiseLinearEmbedding
 from tabapp.nn.plugin import DeepPlugin, Sizes
 from tabapp.nn.training.params import SharingParams
 
-from ._shared.search import FEW_ROWS, share_of_others, zero_or
+from ._shared.search import share_of_others, zero_or
 
 MOST_ONE_HOT = 32
-FEW_ROWS_TRAINING: Mapping[str, Any] = {"batch_size": 64, "patience": 12}
 
 
 class TabMParams(SharingParams, frozen=True, kw_only=True):
@@ -165,32 +163,29 @@ class TabM(DeepPlugin):
 
         NOTE[DIFF]: on a CPU, half the members, half the width, the mini variant, a higher learning rate with weight
         averaging, and dropout for small tables only. In 20 s, one thread reached an RMSE of 44,000 on California housing,
-        against 46,400 with the authors' learning rate and dropout and no averaging. With few rows, 8 members,
-        larger batches and less patience take less than half of the time at nearly the same error (`benchmarks.small_networks`).
+        against 46,400 with the authors' learning rate and dropout and no averaging.
         """
         if device != "cpu":
             return TabMParams()
-        few = shape.n_rows < FEW_ROWS
+        many = shape.n_rows >= 5_000
         return TabMParams(
             variant="mini",
-            n_members=8 if few else 16,
+            n_members=16,
             width=256,
-            dropout=0.1 if shape.n_rows < 5_000 else 0.0,
-            learning_rate=4e-3 if few or shape.n_rows >= 5_000 else 2e-3,
+            dropout=0.0 if many else 0.1,
+            learning_rate=4e-3 if many else 2e-3,
             average_decay=0.99,
-            **(FEW_ROWS_TRAINING if few else {}),
         )
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> TabMParams:
         """The space of TabM with piecewise-linear embeddings (Gorishniy et al. 2025).
 
-        NOTE[DIFF]: on a CPU, the width is at most 512, with 16 members, 8 with few rows.
+        NOTE[DIFF]: on a CPU, the width is at most 512, with 16 members.
         """
         on_cpu = device == "cpu"
-        few = on_cpu and shape.n_rows < FEW_ROWS
         return TabMParams(
             variant="mini" if on_cpu else "full",
-            n_members=8 if few else 16 if on_cpu else 32,
+            n_members=16 if on_cpu else 32,
             n_blocks=trial.suggest_int("n_blocks", 1, 4),
             width=trial.suggest_int("width", 64, 512 if on_cpu else 1024, step=16),
             dropout=zero_or(trial, "dropout", 0.0, 0.5),
@@ -200,7 +195,6 @@ class TabM(DeepPlugin):
             weight_decay=zero_or(trial, "weight_decay", 1e-4, 1e-1, log=True),
             average_decay=0.99 if on_cpu else 0.0,
             others_share=share_of_others(trial, shape),
-            **(FEW_ROWS_TRAINING if few else {}),
         )
 
     def merit(self, task: Task, shape: Shape) -> float:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from tabapp.models.contract import Shape, Trial
 from tabapp.nn.training.params import OTHERS_SHARE
 
-FEW_ROWS = 1_500
-"""Below this number of rows, some networks have other defaults: the papers' benchmarks have few such tables."""
-
 
 def zero_or(trial: Trial, name: str, low: float, high: float, *, log: bool = False) -> float:
     """Draw from {0, Uniform[low, high]} (LogUniform if `log`): first whether the value is nonzero, then the value."""

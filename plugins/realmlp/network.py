@@ -19,6 +19,8 @@ from tabapp.nn.plugin import Sizes
 from tabapp.nn.training.trainer import TrainingParams
 
 MOST_ONE_HOT = {"TD": 8, "TD-S": 256}
+FEW_ROWS = 1_500
+"""Below this number of rows, the defaults are `RealMLPParams.for_few_rows`."""
 D_CATEGORY = 8
 D_NUMERIC = 4
 N_FREQUENCIES = 16

@@ -22,8 +22,7 @@ from tabapp.nn.training.method import TrainingMethod
 from tabapp.nn.training.objective import Objective
 from tabapp.nn.training.trainer import TrainingParams, inputs
 
-from .._shared.search import FEW_ROWS
-from .network import D_NUMERIC, INIT_BYTES, INIT_ROWS, N_FREQUENCIES, RealMLPNetwork, RealMLPParams
+from .network import D_NUMERIC, FEW_ROWS, INIT_BYTES, INIT_ROWS, N_FREQUENCIES, RealMLPNetwork, RealMLPParams
 
 SMALL_RATE = 0.1
 """Learning rate of biases, activations and numeric embeddings, relative to that of weights."""

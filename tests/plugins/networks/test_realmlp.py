@@ -9,8 +9,8 @@ import numpy as np
 import optuna
 import pytest
 import torch
-from tabapp_plugins._shared.search import FEW_ROWS
 from tabapp_plugins.realmlp.network import (
+    FEW_ROWS,
     Categories,
     NTKLinear,
     ParametricActivation,

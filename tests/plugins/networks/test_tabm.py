@@ -8,13 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tabapp_plugins._shared.search import FEW_ROWS
 from tabapp_plugins.mlp import MLPNetwork
 from tabapp_plugins.tabm import EnsembleLinear, TabM, TabMNetwork, TabMParams
 from torch import nn
 
 from tabapp.features.arrays import Table
-from tabapp.models.contract import Shape
 from tabapp.nn.layers.numeric import PiecewiseLinearEmbedding, bin_edges
 from tabapp.nn.plugin import Sizes
 from tabapp.nn.training.objective import Objective
@@ -164,11 +162,3 @@ def test_bins_are_saved(tmp_path: Path) -> None:
     far = Table(table.numeric * 3, table.categorical, table.target)
     assert np.isfinite(model.predict(far)).all()
     np.testing.assert_array_equal(TabM().load(tmp_path / "model").predict(far), model.predict(far))
-
-
-def test_few_rows_have_cheaper_defaults_on_a_cpu() -> None:
-    few, many = (TabM().defaults("regression", Shape(n, 8, 0, 1), "cpu") for n in (FEW_ROWS - 1, FEW_ROWS))
-    assert (few.n_members, few.batch_size, few.patience) == (8, 64, 12)
-    assert (many.n_members, many.batch_size, many.patience) == (16, None, 16)
-    on_gpu = TabM().defaults("regression", Shape(FEW_ROWS - 1, 8, 0, 1), "cuda:0")
-    assert (on_gpu.n_members, on_gpu.width) == (32, 512)
