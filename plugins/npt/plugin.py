@@ -113,18 +113,14 @@ class NPT(Plugin):
         return sized("small" if shape.n_rows < 2000 and shape.n_features <= 16 else "base", n_attributes)
 
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[NPTParams, ...]:
-        """The defaults with the other targets of the run, and with unlabeled rows, if there are any.
+        """The defaults with the other targets of the run, if there are any.
 
-        NOTE[DIFF]: the paper always trains on them (appendix C.4.2). With NPT Mini they helped in two of six comparisons on tables
-        with 50 to 1,000 labeled rows, so the folds decide.
+        NOTE[DIFF]: the paper always trains on unlabeled rows (appendix C.4.2). With NPT Mini they helped in two of six comparisons
+        on tables with 50 to 1,000 labeled rows (`benchmarks/results/unlabeled_rows_npt.json`), so no trial of a run uses them.
         """
-        params = self.defaults(task, shape, device)
-        found: list[NPTParams] = []
-        if shape.n_other_targets:
-            found.append(msgspec.structs.replace(params, other_targets=True))
-        if shape.n_unlabeled:
-            found.append(msgspec.structs.replace(params, unlabeled=1.0))
-        return tuple(found)
+        if not shape.n_other_targets:
+            return ()
+        return (msgspec.structs.replace(self.defaults(task, shape, device), other_targets=True),)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> NPTParams:
         """The depth, heads and masking rates of the variants in appendix C.1.2.
@@ -143,7 +139,6 @@ class NPT(Plugin):
             feature_masking=trial.suggest_categorical("feature_masking", [0.0, 0.15, 0.2]),
             learning_rate=trial.suggest_float("learning_rate", 3e-4, 1e-2, log=True),
             dropout=trial.suggest_float("dropout", 0.0, 0.3),
-            unlabeled=trial.suggest_categorical("unlabeled", [0.0, 1.0]) if shape.n_unlabeled else 0.0,
             other_targets=bool(shape.n_other_targets) and trial.suggest_categorical("other_targets", [False, True]),
         )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import optuna
 import pytest
 import torch
 from tabapp_plugins.npt import training
@@ -194,6 +195,14 @@ def test_rows_without_a_target_are_used(task, absent, tmp_path: Path) -> None:
         assert model.saved.objective == alone.saved.objective
     # Contexts are drawn from rows with a target if there are enough.
     assert model.source[model.source < 200].max() < 80
+
+
+def test_trials_of_a_run_use_no_rows_without_a_target() -> None:
+    shape = replace(Shape(400, 3, 1, 2), n_unlabeled=4_000)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    tried = [NPT().defaults("binary", shape, "cpu"), *NPT().portfolio("binary", shape, "cpu")]
+    tried += [NPT().search_space(study.ask(), "binary", shape, "cpu") for _ in range(8)]
+    assert {params.unlabeled for params in tried} == {0.0}
 
 
 def test_row_neighbors_are_rows_of_the_fit(model: NPTModel, tmp_path: Path) -> None:
