@@ -56,8 +56,15 @@ class WorkerTime(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass
-class _Ledger:
-    """Adds up the fits of a run while its events are read."""
+class Ledger:
+    """The fits of a run, added up while its events are read.
+
+    Attributes:
+        available: seconds of fitting times the number of workers.
+        fits: candidate, fold and seconds of each fit that has ended or was stopped.
+        done: complete folds by candidate.
+        members: the last ensemble.
+    """
 
     workers: int = 0
     n_folds: int = 0
@@ -84,12 +91,28 @@ class _Ledger:
 
 
 def worker_time(events: Iterable[ev.AnyEvent]) -> WorkerTime:
+    """The seconds of a run by class.
+
+    Raises:
+        ValueError: the run has no plan, or has not finished fitting.
+    """
+    ledger = ledger_of(events)
+    totals = dict.fromkeys((*CLASSES, "first_folds"), 0.0)
+    for key, fold, seconds in ledger.fits:
+        complete = len(ledger.done.get(key, ())) == ledger.n_folds
+        name = "weight" if key in ledger.members else "complete" if complete else "nowhere"
+        totals[name] += seconds
+        totals["first_folds"] += seconds if name == "nowhere" and fold == 0 else 0.0
+    return WorkerTime(**totals, available=ledger.available, n_fits=len(ledger.fits), n_members=len(ledger.members))
+
+
+def ledger_of(events: Iterable[ev.AnyEvent]) -> Ledger:
     """Add up the fits of a run.
 
     Raises:
         ValueError: the run has no plan, or has not finished fitting.
     """
-    ledger, t = _Ledger(), 0.0
+    ledger, t = Ledger(), 0.0
     for event in events:
         match event:
             case ev.RunStarted():
@@ -120,13 +143,7 @@ def worker_time(events: Iterable[ev.AnyEvent]) -> WorkerTime:
         t = event.t
     if not ledger.workers or not ledger.available:
         raise ValueError("The run has no plan, or has not finished fitting.")
-    totals = dict.fromkeys((*CLASSES, "first_folds"), 0.0)
-    for key, fold, seconds in ledger.fits:
-        complete = len(ledger.done.get(key, ())) == ledger.n_folds
-        name = "weight" if key in ledger.members else "complete" if complete else "nowhere"
-        totals[name] += seconds
-        totals["first_folds"] += seconds if name == "nowhere" and fold == 0 else 0.0
-    return WorkerTime(**totals, available=ledger.available, n_fits=len(ledger.fits), n_members=len(ledger.members))
+    return ledger
 
 
 def read(run: Path) -> WorkerTime:
