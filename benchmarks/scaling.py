@@ -41,7 +41,9 @@ from tabapp.engine.loop.clock import Clock
 from tabapp.engine.plan.make_plan import make_plan
 from tabapp.engine.plan.prepare import infer, read_data
 from tabapp.engine.plan.write_rows import write_rows
-from tabapp.engine.schedule.scheduler import ModelRecord, Scheduler
+from tabapp.engine.schedule.competition import Competition, ModelRecord
+from tabapp.engine.schedule.moment import Setup
+from tabapp.engine.schedule.scheduler import Scheduler
 from tabapp.features.arrays import FeatureRecipe
 from tabapp.headless.tables import plain_table
 from tabapp.run.options.config import RunConfig
@@ -158,11 +160,11 @@ def measure_engine(n_fits: int, place: Path) -> list[dict[str, Any]]:
 
     conductor.board._pool.submit = timed
     meter.wrap(engine.executor, "poll", "simulated fits")
-    meter.wrap(conductor.scheduler, "_new_trial", "Optuna: ask")
+    meter.wrap(conductor.competition, "_new_trial", "Optuna: ask")
     meter.wrap(conductor._trials, "_record", "Optuna: tell")
     meter.wrap(conductor._trials, "prune", "Optuna: tell")
     meter.wrap(conductor.scheduler, "next_work", "scheduler")
-    meter.wrap(conductor.board, "gain", "gain over the ensemble")
+    meter.wrap(conductor.board, "measured_gain", "gain over the ensemble")
     meter.wrap(conductor.board, "rows", "leaderboard")
     meter.wrap(conductor.evaluations, "refresh", "evaluations")
     meter.wrap(conductor._display._meter, "measure", "resources")
@@ -188,18 +190,26 @@ def simulate(
     """Fits and complete trials of a run in simulated time, and the shares of time in which workers and the engine are busy."""
     generator = random.Random(0)
     losses: dict[tuple[str, int], float] = {}
-    scheduler: Scheduler
-    scheduler = Scheduler(
-        [ModelRecord(name, slower * median(each), False, 1.0, "gbdt", False) for name, each in fits.items()],
-        metric="roc_auc",
-        workers=n_workers,
-        n_folds=FOLDS,
+    competition = Competition(
+        "roc_auc",
+        FOLDS,
         trials=None,
-        tune=True,
-        race=False,
-        new_trial=lambda name: Candidate(name, len(scheduler.of_model(name)), {}, FOLDS),
+        new_trial=lambda name: Candidate(name, len(competition.of_model(name)), {}, FOLDS),
         loss=lambda candidate: losses[candidate.key],
-        clearly_behind=lambda candidate, other: False,
+    )
+    for name, each in fits.items():
+        competition.add_model(ModelRecord(name, slower * median(each), False, 1.0, "gbdt", False))
+    scheduler = Scheduler(
+        Setup(
+            competition=competition,
+            workers=lambda device: n_workers,
+            tune=True,
+            race=False,
+            gain=lambda candidate, beside=(): 0.0,
+            weights=dict,
+            clearly_behind=lambda candidate, other: False,
+            is_timed=False,
+        )
     )
     now = engine_free = engine_busy = worker_busy = 0.0
     running: list[tuple[float, int, Any, float]] = []
@@ -238,10 +248,10 @@ def simulate(
             from_attributes=True,
         )
         losses[candidate.key] = -fmean(result.score for result in candidate.results.values())
-        scheduler.models[candidate.model].spent += takes
+        competition.models[candidate.model].spent += takes
         if candidate.is_complete:
             candidate.status = "complete"
-    complete = sum(candidate.is_complete for candidate in scheduler.candidates.values())
+    complete = sum(candidate.is_complete for candidate in competition.candidates.values())
     return {
         "fits": n_done,
         "complete_trials": complete,

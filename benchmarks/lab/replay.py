@@ -3,7 +3,7 @@
 python -m benchmarks.lab.replay [--budgets 60,120,300,600] [--workers 2] [--lab FOLDER] [--out FILE.json]
 
 Fits take the processor seconds that they took when they were recorded, plus what a fit costs beside training. The order of fits is
-that of `TimedScheduler`, `gain` and the selection of the ensemble are those of a run. For each budget, the table shows the error on
+that of `Scheduler`, `gain` and the selection of the ensemble are those of a run. For each budget, the table shows the error on
 the test rows (the difference to a perfect score), the share of worker time in members of the ensemble and in candidates that are
 never complete, and whether the printed interval and the test score agree: the difference of the out-of-fold and the test score in
 standard errors of both together.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import heapq
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,12 +31,13 @@ from tabapp.engine.fit.candidates import Candidate, Scorer, pilot_folds
 from tabapp.engine.loop.board import Board, Selected, select_ensemble
 from tabapp.engine.loop.clock import Clock
 from tabapp.engine.plan.make_plan import Plan
-from tabapp.engine.schedule.scheduler import ModelRecord, Scheduler
-from tabapp.engine.schedule.timed import TimedScheduler
+from tabapp.engine.schedule.competition import Competition, ModelRecord
+from tabapp.engine.schedule.moment import Setup
+from tabapp.engine.schedule.scheduler import Scheduler
 from tabapp.engine.schedule.work import Fold, Work
 from tabapp.ensemble.greedy import blend
 from tabapp.models import registry
-from tabapp.models.stated import libraries_of
+from tabapp.policy import POLICY, Policy
 
 START_SECONDS = 3.5
 """From the command to the first fit."""
@@ -43,14 +45,21 @@ OVERHEAD_SECONDS = 0.25
 """Of a fit: to start its process, to read features, and to save the model."""
 
 
-class RecordedScheduler(TimedScheduler):
-    """The scheduler of runs with a time limit, with as many trials of each model as are recorded."""
+class RecordedCompetition(Competition):
+    """A competition with as many trials of each model as are recorded."""
 
-    def __init__(self, library: Library, models: list[ModelRecord], **options: Any) -> None:
-        super().__init__(models, **options)
+    def __init__(self, library: Library, loss: Callable[[Candidate], float]) -> None:
+        super().__init__(library.metric, library.n_folds, trials=None, new_trial=self._recorded, loss=loss)
         self._library = library
+        for name in library.models:
+            known = library.expectations(name)
+            self.add_model(ModelRecord.of(registry.get(name), known["prior"], known["merit"]))
 
-    def _has_trials_left(self, name: str) -> bool:
+    def _recorded(self, name: str) -> Candidate:
+        n_pilots = pilot_folds(self.n_folds) if registry.get(name).reuses_steps else 0
+        return Candidate(name, len(self.of_model(name)), {}, self.n_folds, n_pilots)
+
+    def has_trials_left(self, name: str) -> bool:
         return len(self.of_model(name)) < self._library.n_trials(name)
 
 
@@ -85,9 +94,7 @@ def blended(library: Library, selected: Selected) -> Any:
     return blend(tests, np.array([weight for _, weight in selected.members]))
 
 
-def replay(
-    library: Library, budget: float, workers: int, make: type[RecordedScheduler] = RecordedScheduler
-) -> Replay | None:
+def replay(library: Library, budget: float, workers: int, policy: Policy = POLICY) -> Replay | None:
     """Run the recorded fits in simulated time; None if no fit ends in time."""
     scorer = cast(Scorer, LibraryScorer(library))
     plan = cast(Plan, SimpleNamespace(metric=library.metric, seed=0, models=()))
@@ -95,52 +102,30 @@ def replay(
     assert clock.fitting_end is not None
     assert clock.end is not None
     end = budget - (clock.end - clock.fitting_end)
-    records: list[ModelRecord] = []
-    for name in library.models:
-        plugin = registry.get(name)
-        known = library.expectations(name)
-        records.append(
-            ModelRecord(
-                name,
-                known["prior"],
-                plugin.starts_first,
-                known["merit"],
-                libraries_of(plugin.requires),
-                plugin.is_uncertain,
-                plugin.uses_device,
-                plugin.plans_steps,
-            )
+    competition = RecordedCompetition(library, scorer.loss)
+    board = Board(plan, competition, scorer)
+    scheduler = Scheduler(
+        Setup(
+            competition=competition,
+            workers=lambda device: workers,
+            tune=True,
+            race=True,
+            gain=board.gain,
+            weights=board.weights,
+            clearly_behind=scorer.clearly_behind,
+            is_timed=True,
+            policy=policy,
         )
-    scheduler: Scheduler
-    board: Board
-
-    def new_trial(name: str) -> Candidate:
-        n_pilots = pilot_folds(library.n_folds) if registry.get(name).reuses_steps else 0
-        return Candidate(name, len(scheduler.of_model(name)), {}, library.n_folds, n_pilots)
-
-    scheduler = make(
-        library,
-        records,
-        metric=library.metric,
-        workers=lambda device: workers,
-        n_folds=library.n_folds,
-        trials=None,
-        tune=True,
-        race=True,
-        new_trial=new_trial,
-        loss=scorer.loss,
-        clearly_behind=scorer.clearly_behind,
-        gain=lambda candidate, beside=(): board.gain(candidate, beside),
-        weights=lambda: board.weights(),
     )
-    board = Board(plan, scheduler, scorer)
     now, running = START_SECONDS, list[tuple[float, Fold, Work]]()
     spent: dict[tuple[str, int], float] = {}
     began: dict[tuple[tuple[str, int], int], float] = {}
     history: list[tuple[float, float]] = []
 
     def select() -> None:
-        complete = [c for c in scheduler.candidates.values() if c.is_complete] or list(scheduler.candidates.values())
+        complete = [c for c in competition.candidates.values() if c.is_complete] or list(
+            competition.candidates.values()
+        )
         board.selected = select_ensemble(complete, scorer, library.metric, 0)
         board.n_selections += 1
         if board.selected is not None:
@@ -154,7 +139,7 @@ def replay(
                 break
             took = library.result(work.candidate.key, work.fold)
             # Networks plan their epochs for the time they get.
-            is_network = scheduler.models[work.candidate.model].uses_device
+            is_network = competition.models[work.candidate.model].uses_device
             seconds = min(took.seconds, limit) if is_network else took.seconds
             until = now + OVERHEAD_SECONDS + seconds + took.predict_seconds
             heapq.heappush(running, (until, (*work.candidate.key, work.fold), work))
@@ -170,8 +155,8 @@ def replay(
             continue
         candidate = work.candidate
         candidate.results[fold] = msgspec.structs.replace(result, seconds=seconds - OVERHEAD_SECONDS)
-        scheduler.models[name].spent += seconds
-        cast(TimedScheduler, scheduler).record_overhead(OVERHEAD_SECONDS)
+        competition.models[name].spent += seconds
+        scheduler.record_overhead(OVERHEAD_SECONDS)
         if candidate.is_complete:
             candidate.status = "complete"
             select()
@@ -180,7 +165,7 @@ def replay(
     select()
     if board.selected is None:
         return None
-    complete = {c.key for c in scheduler.candidates.values() if c.is_complete}
+    complete = {c.key for c in competition.candidates.values() if c.is_complete}
     return Replay(board.selected, history[-1][1], spent, complete, history)
 
 

@@ -1,25 +1,23 @@
-"""Change constants of the scheduler and of the ensemble, and replay recorded fits with and without the changes.
+"""Replay recorded fits with the policy of today and with changed numbers.
 
 python -m benchmarks.lab.variants CHANGES [CHANGES…] [--budgets 60,120,240] [--workers 2] [--lab FOLDER] [--out FILE.json]
 
-CHANGES are changes made together, with commas: `ensemble.greedy.LEAST_WEIGHT=0,engine.schedule.gains.SPREAD=1e9` sets two
-constants of the modules `tabapp.ensemble.greedy` and `tabapp.engine.schedule.gains`. The fits are those of
-`benchmarks.lab.collect`. For each budget, a ratio is the error on test rows with today's constants over the error with the
-changes, so that less than 1 means that today's are better; the mean over the draws of all tables is geometric, with its
-standard error. "members" and "nowhere" are the shares of worker time in members of the last ensemble and in candidates that are
-never complete.
+CHANGES are changes made together, with commas: `cheap_share=0.02,n_rivals=5` sets two numbers of `tabapp.policy.Policy`. The fits
+are those of `benchmarks.lab.collect`. For each budget, a ratio is the error on test rows with today's policy over the error with
+the changes, so that less than 1 means that today's is better; the mean over the draws of all tables is geometric, with its standard
+error. "members" and "nowhere" are the shares of worker time in members of the last ensemble and in candidates that are never
+complete.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
+import json
 import math
 import sys
-from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
@@ -27,32 +25,26 @@ from benchmarks.lab.collect import LAB
 from benchmarks.lab.library import Library, open_libraries
 from benchmarks.lab.replay import replay
 from benchmarks.machine import RESULTS, ResultTable, machine, report
+from tabapp.policy import POLICY, Policy
 
-NONE = "today's constants"
+NONE = "today's policy"
 Outcome = tuple[float, float, float]
 """Test error, share of time of members, and of candidates that are never complete."""
 
 
-def changed(changes: str) -> ExitStack:
-    """The constants that a text names, changed while the returned context is open."""
-    stack = ExitStack()
-    for change in changes.split(",") if changes != NONE else []:
-        name, _, value = change.partition("=")
-        module, _, constant = name.rpartition(".")
-        place = importlib.import_module(f"tabapp.{module}")
-        kind = type(getattr(place, constant))
-        stack.enter_context(mock.patch.object(place, constant, kind(value)))
-    return stack
+def changed(changes: str) -> Policy:
+    """The policy of today with the changes that a text names."""
+    parts = [change.partition("=") for change in changes.split(",") if changes != NONE]
+    return replace(POLICY, **{name: json.loads(value) for name, _, value in parts})
 
 
 def outcomes(libraries: list[Library], changes: str, budget: float, workers: int) -> dict[str, Outcome]:
     """What replays of all draws lead to; those in which no fit ends in time are left out."""
     found: dict[str, Outcome] = {}
-    with changed(changes):
-        for library in libraries:
-            result = replay(library, budget, workers)
-            if result is not None:
-                found[library.place.name] = result.test_error, result.share_of_members(), result.share_nowhere()
+    for library in libraries:
+        result = replay(library, budget, workers, changed(changes))
+        if result is not None:
+            found[library.place.name] = result.test_error, result.share_of_members(), result.share_nowhere()
     return found
 
 

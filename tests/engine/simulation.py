@@ -6,14 +6,15 @@ import heapq
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.fit.jobs import FitResult
-from tabapp.engine.schedule.scheduler import ModelRecord, Scheduler
+from tabapp.engine.schedule.competition import Competition, ModelRecord
+from tabapp.engine.schedule.moment import Setup
+from tabapp.engine.schedule.scheduler import Scheduler
 from tabapp.engine.schedule.work import Fold, Work
 from tabapp.ensemble.greedy import blend, select
 from tabapp.features.arrays import FeatureRecipe
@@ -92,15 +93,19 @@ class Library:
 
 @dataclass
 class Simulation:
-    """The state of a simulated run, with the callables that a scheduler takes."""
+    """The state of a simulated run."""
 
     library: Library
     workers: int = WORKERS
-    scheduler: Scheduler = field(init=False)
+    competition: Competition = field(init=False)
     members: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
     ensemble: Array | None = None
     spent: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
     errors: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    reasons: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        self.competition = Competition("rmse", FOLDS, trials=None, new_trial=self.new_trial, loss=self.loss)
 
     def rows_of(self, candidate: Candidate) -> Rows:
         return np.flatnonzero(np.isin(self.library.fold, list(candidate.results)))
@@ -112,12 +117,12 @@ class Simulation:
         return self.loss(candidate) > 1.15 * self.loss(other)
 
     def new_trial(self, name: str) -> Candidate:
-        return Candidate(name, len(self.scheduler.of_model(name)), {}, FOLDS)
+        return Candidate(name, len(self.competition.of_model(name)), {}, FOLDS)
 
     def gain(self, candidate: Candidate, beside: tuple[Candidate, ...] = ()) -> float:
         assert all(each.results for each in (candidate, *beside)), "a candidate without a fold predicts nothing"
         rows, own = self.rows_of(candidate), self.library.prediction(*candidate.key)
-        others = [c for c in self.scheduler.candidates.values() if c.results and c is not candidate]
+        others = [c for c in self.competition.candidates.values() if c.results and c is not candidate]
         rivals = [self.library.prediction(*c.key) for c in others]
         if self.ensemble is not None:
             rivals = [self.ensemble]
@@ -138,7 +143,7 @@ class Simulation:
 
     def select(self, now: float) -> None:
         """Select the ensemble of the complete candidates, and record its error on new rows."""
-        complete = [candidate for candidate in self.scheduler.candidates.values() if candidate.is_complete]
+        complete = [candidate for candidate in self.competition.candidates.values() if candidate.is_complete]
         predictions = [self.library.prediction(*candidate.key) for candidate in complete]
         shown = slice(0, ROWS)
         weights = select([p[shown] for p in predictions], self.library.target[shown], "rmse", n_rounds=15)
@@ -146,32 +151,24 @@ class Simulation:
         self.ensemble = blend(predictions, weights)
         self.errors.append((now, self.library.loss(self.ensemble, slice(ROWS, 2 * ROWS))))
 
-    def records(self) -> list[ModelRecord]:
-        return [
-            ModelRecord(
-                name,
-                model.prior * model.seconds,
-                model.is_core,
-                libraries=model.family,
-                is_uncertain=model.family == "deep",
-                uses_device=model.family == "deep",
-            )
-            for name, model in self.library.models.items()
-        ]
+    def add_models(self) -> None:
+        for name, model in self.library.models.items():
+            is_network = model.family == "deep"
+            parts = model.prior * model.seconds, model.is_core, 1.0, model.family, is_network, is_network
+            self.competition.add_model(ModelRecord(name, *parts))
 
-    def options(self) -> dict[str, Any]:
-        """Arguments of every scheduler."""
-        return {
-            "metric": "rmse",
-            "workers": lambda device: self.workers,
-            "n_folds": FOLDS,
-            "trials": None,
-            "tune": True,
-            "race": True,
-            "new_trial": self.new_trial,
-            "loss": self.loss,
-            "clearly_behind": self.clearly_behind,
-        }
+    def setup(self, workers: Callable[[str], int] | None = None, *, is_timed: bool = True) -> Setup:
+        """What a scheduler needs to know."""
+        return Setup(
+            competition=self.competition,
+            workers=workers or (lambda device: self.workers),
+            tune=True,
+            race=True,
+            gain=self.gain,
+            weights=self.weights,
+            clearly_behind=self.clearly_behind,
+            is_timed=is_timed,
+        )
 
     def share_with_weight(self) -> float:
         """Share of the workers' time in candidates that are in the final ensemble."""
@@ -179,7 +176,7 @@ class Simulation:
 
     def share_nowhere(self) -> float:
         """Share of the workers' time in candidates without all of their folds."""
-        complete = {c.key for c in self.scheduler.candidates.values() if c.is_complete}
+        complete = {c.key for c in self.competition.candidates.values() if c.is_complete}
         return sum(seconds for key, seconds in self.spent.items() if key not in complete) / sum(self.spent.values())
 
     def mean_error(self, seconds: float) -> float:
@@ -193,13 +190,14 @@ def simulate(
 ) -> Simulation:
     """Run fits in simulated time until the time is over; fits that have not ended then are lost."""
     simulation = Simulation(library, workers)
-    scheduler = simulation.scheduler = make(simulation)
+    scheduler, competition = make(simulation), simulation.competition
     now, running = 0.0, list[tuple[float, Fold, Work]]()
     while True:
         while len(running) < workers:
             work = scheduler.next_work({fold for _, fold, _ in running}, seconds - now, 0.15 * seconds)
             if work is None:
                 break
+            simulation.reasons.append(work.reason)
             end = now + library.models[work.candidate.model].seconds
             heapq.heappush(running, (end, (*work.candidate.key, work.fold), work))
         if not running:
@@ -223,7 +221,7 @@ def simulate(
             recipe=FeatureRecipe(),
             summary={},
         )
-        scheduler.models[name].spent += took
+        competition.models[name].spent += took
         if candidate.is_complete:
             candidate.status = "complete"
             simulation.select(now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,9 @@ from benchmarks.lab import variants
 from benchmarks.lab.collect import RandomTrial
 from benchmarks.lab.library import Library
 from benchmarks.lab.replay import OVERHEAD_SECONDS, START_SECONDS, blended, replay, standard_errors
-from tabapp.engine.schedule import gains
-from tabapp.ensemble import greedy
 from tabapp.models import registry
 from tabapp.models.contract import Shape
+from tabapp.policy import POLICY
 
 ROWS, FOLDS = 300, 3
 NOISE = {"linear": 0.8, "lightgbm": 0.5, "xgboost": 0.52, "k_neighbors": 0.9}
@@ -86,16 +86,16 @@ def test_random_trials_are_in_the_search_space_and_depend_on_the_seed() -> None:
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-def test_constants_are_changed_for_replays_only(
+def test_a_changed_policy_is_replayed_beside_that_of_today(
     library: Library, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = greedy.LEAST_WEIGHT
-    with variants.changed("ensemble.greedy.LEAST_WEIGHT=0,engine.schedule.gains.SPREAD=2"):
-        assert (greedy.LEAST_WEIGHT, gains.SPREAD) == (0.0, 2.0)
-    assert before == greedy.LEAST_WEIGHT
+    changes = "affordable_share=0.05,leader_share=0.1"
+    assert variants.changed(variants.NONE) == POLICY
+    assert variants.changed(changes) == replace(POLICY, affordable_share=0.05, leader_share=0.1)
     out = library.place / "results.json"
-    arguments = ["variants", "ensemble.greedy.LEAST_WEIGHT=0", "--budgets", "60", "--out", str(out)]
+    arguments = ["variants", changes, "--budgets", "12", "--out", str(out)]
     monkeypatch.setattr("sys.argv", [*arguments, "--lab", str(library.place.parent)])
     assert variants.main() == 0
-    assert "60 s    ensemble.greedy.LEAST_WEIGHT=0" in capsys.readouterr().out
-    assert json.loads(out.read_text())["results"]["today's constants|60"][library.place.name][0] > 0
+    assert f"12 s    {changes}" in capsys.readouterr().out
+    today, other = (json.loads(out.read_text())["results"][f"{name}|12"] for name in (variants.NONE, changes))
+    assert today[library.place.name] != other[library.place.name]

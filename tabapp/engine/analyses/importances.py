@@ -12,7 +12,7 @@ from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.fit.run_fit import prepared_table
 from tabapp.engine.plan.make_plan import Plan, fit_device
-from tabapp.engine.schedule.scheduler import Scheduler
+from tabapp.engine.schedule.competition import Competition
 from tabapp.errors import DataError
 from tabapp.explain.agreement import agreement, combine
 from tabapp.explain.attention import mean_attention
@@ -51,17 +51,17 @@ def _training_rows(folder: RunFolder, data: RunData, candidate: Candidate, plan:
 
 
 def compute_importances(
-    folder: RunFolder, data: RunData, plan: Plan, scheduler: Scheduler, deadline: float | None
+    folder: RunFolder, data: RunData, plan: Plan, competition: Competition, deadline: float | None
 ) -> ev.ImportancesReady | None:
     """Importances of the run's columns, or None if no model has a fold.
 
     Args:
         deadline: `time.monotonic()` after which no further shuffle starts.
     """
-    best = [c for c in (scheduler.best_of(name) for name in scheduler.models) if c is not None]
+    best = [c for c in (competition.best_of(name) for name in competition.models) if c is not None]
     if not best:
         return None
-    loss = scheduler.loss_of
+    loss = competition.loss_of
     winner = min(best, key=lambda candidate: (-len(candidate.results), loss(candidate)))
     columns = [column.name for column in data.schema.features]
     models = fold_models(folder, data, winner, plan)

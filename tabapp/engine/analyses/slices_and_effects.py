@@ -7,7 +7,7 @@ from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.fit.run_fit import features_folder
 from tabapp.engine.loop.board import Selected
 from tabapp.engine.plan.make_plan import Plan, fit_device
-from tabapp.engine.schedule.scheduler import Scheduler
+from tabapp.engine.schedule.competition import Competition
 from tabapp.explain.effects import HeldOut, effects
 from tabapp.explain.evaluation import rounded, sample_rows
 from tabapp.explain.slices import row_errors, weak_slices
@@ -74,7 +74,7 @@ def find_effects(
     folder: RunFolder,
     data: RunData,
     plan: Plan,
-    scheduler: Scheduler,
+    competition: Competition,
     importances: ev.ImportancesReady,
     deadline: float | None,
 ) -> ev.EffectsReady | None:
@@ -83,7 +83,7 @@ def find_effects(
     Args:
         deadline: `time.monotonic()` after which no further feature starts.
     """
-    candidate = scheduler.best_of(importances.model)
+    candidate = competition.best_of(importances.model)
     if candidate is None:
         return None
     names = [row.feature for row in importances.rows if row.permutation > 0 and not row.unstable][:MOST_EFFECTS]

@@ -195,11 +195,11 @@ class Finish:
             left = self._clock.left()
             export = max(EXPORT_SECONDS * self._clock.slowdown, self._clock.export, EXPORT_SHARE * left)
             end = now + max(LEAST_IMPORTANCE_SECONDS, left - export)
-        folder, data, plan, scheduler = self._folder, self._data, self._plan, self._conductor.scheduler
+        folder, data, plan, competition = self._folder, self._data, self._plan, self._conductor.competition
         importances: ev.ImportancesReady | None = None
         try:
             deadline = None if end is None else now + IMPORTANCES_SHARE * (end - now)
-            importances = compute_importances(folder, data, plan, scheduler, deadline)
+            importances = compute_importances(folder, data, plan, competition, deadline)
             if importances is not None:
                 files.write_bytes(folder.path / "importances.json", importances_json(importances))
                 self._emit(importances)
@@ -214,7 +214,7 @@ class Finish:
         try:
             effects = None
             if importances is not None and (end is None or time.monotonic() < end):
-                effects = find_effects(folder, data, plan, scheduler, importances, end)
+                effects = find_effects(folder, data, plan, competition, importances, end)
             if effects is not None:
                 self._emit(effects)
         except Exception as error:
@@ -225,8 +225,8 @@ class Finish:
 
     def _explain_more(self, importances: ev.ImportancesReady, end: float | None) -> None:
         """Correlated groups, interactions and attention maps, each if time is left."""
-        folder, data, plan, scheduler = self._folder, self._data, self._plan, self._conductor.scheduler
-        explained = scheduler.best_of(importances.model)
+        folder, data, plan, competition = self._folder, self._data, self._plan, self._conductor.competition
+        explained = competition.best_of(importances.model)
         if explained is None:
             return
         parts: dict[str, Callable[[], ev.Event | None]] = {
@@ -235,9 +235,9 @@ class Finish:
         }
         for what, find in parts.items():
             self._explain_part(what, find, end)
-        with_maps = [name for name in scheduler.models if registry.get(name).has_attention_maps]
-        networks = [c for c in map(scheduler.best_of, with_maps) if c is not None]
-        networks.sort(key=lambda c: (c.model != importances.attention_model, -len(c.results), scheduler.loss_of(c)))
+        with_maps = [name for name in competition.models if registry.get(name).has_attention_maps]
+        networks = [c for c in map(competition.best_of, with_maps) if c is not None]
+        networks.sort(key=lambda c: (c.model != importances.attention_model, -len(c.results), competition.loss_of(c)))
         n_mapped = 0
         for candidate in networks:
             if n_mapped < MOST_MAPPED:

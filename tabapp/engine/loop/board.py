@@ -18,8 +18,8 @@ from tabapp import metrics
 from tabapp.engine.fit.candidates import Candidate, Score, Scorer, digest
 from tabapp.engine.loop.time_share import Allowance
 from tabapp.engine.plan.make_plan import Plan
+from tabapp.engine.schedule.competition import Competition
 from tabapp.engine.schedule.gains import Gain, gain_over, prior_gain
-from tabapp.engine.schedule.scheduler import Scheduler
 from tabapp.ensemble.averaging import NO_AVERAGING, Averaging
 from tabapp.ensemble.greedy import cross_fitted
 from tabapp.ensemble.scaling import Calibration, ClassScaling
@@ -155,7 +155,7 @@ class Board:
     """Builds the leaderboard rows, and keeps the ensemble up to date in the background."""
 
     plan: Plan
-    scheduler: Scheduler
+    competition: Competition
     scorer: Scorer
     selected: Selected | None = None
     left_out: set[str] = field(default_factory=set[str])
@@ -218,7 +218,7 @@ class Board:
         state = tuple(len(c.results) for c in (candidate, *beside)), self._state_of_rivals()
         known = self._gains.get(keys)
         if known is None or known[0] != state:
-            prior = prior_gain(candidate.trial, self.scheduler.models[candidate.model].merit)
+            prior = prior_gain(candidate.trial, self.competition.models[candidate.model].merit)
             known = self._gains[keys] = state, self.measured_gain(candidate, beside).shrunk(prior)
         return known[1]
 
@@ -226,7 +226,7 @@ class Board:
         """Identifies what the gain of a candidate is measured against."""
         if self.selected is not None:
             return self.n_selections
-        return tuple((candidate.key, len(candidate.results)) for candidate in self.scheduler.candidates.values())
+        return tuple((candidate.key, len(candidate.results)) for candidate in self.competition.candidates.values())
 
     def measured_gain(self, candidate: Candidate, beside: tuple[Candidate, ...] = ()) -> Gain:
         """The gain on the rows of the candidate's folds."""
@@ -243,7 +243,7 @@ class Board:
                     joining.append(other_prediction)
             rivals = [([blended, *joining], rows)]
         else:
-            others = (c for c in self.scheduler.candidates.values() if c.results and c is not candidate)
+            others = (c for c in self.competition.candidates.values() if c.results and c is not candidate)
             rivals = [([values], rows & covered) for values, rows in map(self.scorer.out_of_fold, others)]
         gains = [
             gain_over(known, prediction, rows, self.scorer, self.plan.metric, self.plan.seed)
@@ -255,7 +255,7 @@ class Board:
 
     def _eligible(self) -> list[Candidate]:
         """The candidates that may join the ensemble: all of them if the user excludes every model that has a score."""
-        candidates = list(self.scheduler.candidates.values())
+        candidates = list(self.competition.candidates.values())
         wanted = [candidate for candidate in candidates if candidate.model not in self.left_out]
         return wanted if any(candidate.results for candidate in wanted) else candidates
 
@@ -300,7 +300,7 @@ class Board:
             low=defined(selected.score.low),
             high=defined(selected.score.high),
             folds=len(members[0].results),
-            trials=len([c for c in self.scheduler.candidates.values() if c.status in ("complete", "pruned")]),
+            trials=len([c for c in self.competition.candidates.values() if c.status in ("complete", "pruned")]),
             fit_seconds=round(sum(candidate.seconds for candidate in members), 3),
             predict_ms_per_1k=_total([predict_ms_per_1k(candidate) for candidate in members]),
             status="ok",
@@ -314,12 +314,12 @@ class Board:
         row = ev.LeaderboardRow(rank=0, model=name, title=planned.title, family=planned.family, activity=activity)
         if planned.reason is not None:
             return replace(row, status="skipped", reason=planned.reason)
-        record = self.scheduler.models.get(name)
+        record = self.competition.models.get(name)
         if record is None and over:
             return replace(row, status="skipped", reason=NOT_STARTED, not_started=True)
         if record is None:
             return row
-        candidates = self.scheduler.of_model(name)
+        candidates = self.competition.of_model(name)
         row = replace(
             row,
             trials=sum(candidate.status != "active" for candidate in candidates),
@@ -327,7 +327,7 @@ class Board:
             share=record.share,
             left_out=name in self.left_out,
         )
-        best = self.scheduler.best_of(name)
+        best = self.competition.best_of(name)
         failed = [candidate for candidate in candidates if candidate.status == "failed"]
         if best is None and failed and not activity:
             return replace(row, status="failed", reason=failed[-1].cause, trial=failed[-1].trial)

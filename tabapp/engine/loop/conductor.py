@@ -22,13 +22,14 @@ from tabapp.engine.loop.live_events import Display
 from tabapp.engine.loop.steering import Steering
 from tabapp.engine.loop.trials import Emit, Trials
 from tabapp.engine.machine.admission import Admission, Need
-from tabapp.engine.machine.devices import CPU, device_class, device_for, gpu_memory
+from tabapp.engine.machine.devices import CPU, device_class, gpu_memory
 from tabapp.engine.machine.gpus import gpu_memories
 from tabapp.engine.machine.slots import Slots
 from tabapp.engine.plan.make_plan import Plan, plan_event, with_pending_models, write_plan
+from tabapp.engine.schedule.competition import Competition, record_of
+from tabapp.engine.schedule.moment import Setup
 from tabapp.engine.schedule.placement import Placement
-from tabapp.engine.schedule.scheduler import ModelRecord
-from tabapp.engine.schedule.schedulers import new_scheduler
+from tabapp.engine.schedule.scheduler import Scheduler
 from tabapp.engine.schedule.tuning import LEAST_RANKED_TRIALS, KnownTrial
 from tabapp.engine.schedule.work import Fold, Work
 from tabapp.features.prepare import uses_sklearn
@@ -71,10 +72,8 @@ class Conductor:
         self._folder, self._plan, self._data, self._shape = folder, plan, data, shape
         self._executor, self._commands, self._clock, self._emit = executor, commands, clock, emit
         self._interrupted = interrupted
-        self._n_folds = data.n_folds
         self._plugins: dict[str, Plugin] = {}
         self._libraries: dict[str, Libraries] = {}
-        self._titles: dict[str, str] = {}
         self.scorer = Scorer(folder, data, plan.metric, plan.seed)
         # Several machines have GPUs for all fits at once.
         pooled = executor.waits_for_memory
@@ -89,26 +88,35 @@ class Conductor:
             emit=emit,
             stacks=not pooled,
         )
-        self._slots = Slots(plan.workers, plan.n_threads, plan.gpus, plan.gpu_slots, may_grow=not pooled)
-        self.scheduler = new_scheduler(
-            plan,
-            self._slots,
-            self.scorer,
-            n_folds=data.n_folds,
+        self.competition = Competition(
+            plan.metric,
+            data.n_folds,
+            trials=1 if plan.quality == "fast" else plan.trials,
             new_trial=self._trials.new,
             siblings=self._trials.siblings,
-            gain=lambda candidate, beside=(): self.board.gain(candidate, beside),
-            weights=lambda: self.board.weights(),
-            is_timed=clock.budget is not None,
+            loss=self.scorer.loss,
         )
-        self.board = Board(plan, self.scheduler, self.scorer)
+        self.board = Board(plan, self.competition, self.scorer)
+        self._slots = Slots(plan.workers, plan.n_threads, plan.gpus, plan.gpu_slots, may_grow=not pooled)
+        self.scheduler = Scheduler(
+            Setup(
+                competition=self.competition,
+                workers=self._slots.of,
+                tune=plan.quality != "fast",
+                race=plan.quality != "best",
+                gain=self.board.gain,
+                weights=self.board.weights,
+                clearly_behind=self.scorer.clearly_behind,
+                is_timed=clock.budget is not None,
+            )
+        )
         self.evaluations = Evaluations(folder, data, self.board)
+        self._display = Display(self.board, self.evaluations, gpus=plan.gpus, emit=emit)
         self._steering = Steering(
             folder,
-            self.scheduler,
+            self.competition,
             self.board,
             clock,
-            titles=self._titles,
             end_fits=self._end_fits_of,
             plan_changed=self._change_plan,
             emit=emit,
@@ -128,36 +136,36 @@ class Conductor:
         )
         self._running: dict[str, Running] = {}
         self._ask_again_at, self._asked_selections = 0.0, 0
-        self._display = Display(self.board, self.evaluations, gpus=plan.gpus, emit=emit)
         self.ended_by: str = ""
         """The command that ended fitting early: finish, abort or interrupt (also for a signal); empty otherwise."""
+        self._loader = self._load_models()
+
+    def _load_models(self) -> BackgroundLoader:
+        """Let the models compete that load at once; returns the loader of the others."""
+        plan = self._plan
         competing = [model.name for model in plan.competing]
         # A model with fits of an earlier session is loaded at once: its results count even if the run ends now.
-        fitted = {fit.name.rsplit("-", 2)[0] for fit in folder.fits.glob("*-f*")}
+        fitted = {fit.name.rsplit("-", 2)[0] for fit in self._folder.fits.glob("*-f*")}
         at_once, later = split_models(competing, fitted, lambda name: self._libraries_of(registry.get(name)))
-        self._loader = BackgroundLoader(
+        self._add_models(at_once)
+        self.competition.n_expected = len(competing)
+        return BackgroundLoader(
             later,
-            executor,
+            self._executor,
             boosters={each for name in at_once for each in registry.get(name).requires if each in BOOSTERS},
             ranks_parameters=plan.trials is None or plan.trials >= LEAST_RANKED_TRIALS,
             n_cores=plan.workers * plan.n_threads,
             plugins_first=plan.device != CPU,
         )
-        self._add_models(at_once)
-        self.scheduler.n_expected = len(competing)
 
     def _add_models(self, names: Sequence[str]) -> None:
         """Let models compete, with the trials of an earlier session and what the user has asked of them."""
         plan = self._plan
         for name in names:
             plugin = self._plugins[name] = registry.get(name)
-            self._titles[name] = plugin.title
-            problem = plan.task, self._shape, device_for(plugin, plan.task, self._shape, plan.device)
-            seconds = plugin.cost(plan.task, self._shape, plugin.defaults(*problem), problem[2]).seconds
-            merit = plugin.merit(plan.task, self._shape)
-            self.scheduler.add_model(ModelRecord.of(plugin, seconds, merit, device_class(problem[2])))
+            self.competition.add_model(record_of(plugin, plan.task, self._shape, plan.device))
             self._executor.prepare(self._libraries_of(plugin))
-            self._trials.add_model(plugin, self.scheduler, self.board)
+            self._trials.add_model(plugin, self.competition, self.board)
         self._steering.recall(names)
         self._display.is_stale = True
         self._ask_again_at = 0.0
@@ -172,7 +180,7 @@ class Conductor:
         competing = {model.name for model in self._plan.competing}
         self._add_models([name for name in ready if name in competing])
         if self._loader.is_done:
-            self.scheduler.n_expected = len(self.scheduler.models)
+            self.competition.n_expected = len(self.competition.models)
 
     def _libraries_of(self, plugin: Plugin) -> Libraries:
         if plugin.name not in self._libraries:
@@ -249,7 +257,7 @@ class Conductor:
     def _refuse(self, work: Work, reason: str) -> None:
         """End a candidate whose fits cannot fit in memory."""
         candidate = work.candidate
-        self.scheduler.models[candidate.model].failures += 1
+        self.competition.models[candidate.model].failures += 1
         self._trials.fail(candidate, reason)
         self._emit(ev.FitFailed(**names_of(candidate, work.fold), reason=reason))
         self._display.is_stale = True
@@ -258,7 +266,7 @@ class Conductor:
         candidate = work.candidate
         deadlines = None
         if self._clock.fitting_end is not None:
-            cap = self._fit_limit(device_class(work.device)) * max(1.0, self.scheduler.models[candidate.model].share)
+            cap = self._fit_limit(device_class(work.device)) * max(1.0, self.competition.models[candidate.model].share)
             # The fit still has to predict and save between its deadline and the end of fitting.
             now, left = time.monotonic(), 0.9 * self._clock.fitting_left()
             each = self.scheduler.seconds_for(candidate, self._busy(), left, cap)
@@ -285,11 +293,15 @@ class Conductor:
         if part is None:
             return
         running, candidate, fold = part
-        if isinstance(message, Done | Failed) or time.monotonic() - running.seconds_started > LONG_FIT_SECONDS:
+        seconds = time.monotonic() - running.seconds_started
+        if isinstance(message, Done | Failed) or seconds > LONG_FIT_SECONDS:
             # Not before the first fit has ended, unless it is long: on two cores, loading would delay the first score.
             self._loader.start()
         if isinstance(message, Done | Failed):
             self._ask_again_at = 0.0
+            del self._running[message.fit]
+            self.competition.models[candidate.model].spent += seconds
+            self._display.is_stale = True
         common = names_of(candidate, fold)
         match message:
             case Started():
@@ -310,9 +322,6 @@ class Conductor:
                     self._trials.prune(candidate, reason, defined(message.value))
                     self._display.is_stale = True
             case Done():
-                del self._running[message.fit]
-                seconds = self._spend(candidate.model, running)
-                self._display.is_stale = True
                 if running.pruned:
                     return
                 results = message.result, *message.others
@@ -324,9 +333,6 @@ class Conductor:
                     self._after_fold(each)
                     self._settle(each)
             case Failed():
-                del self._running[message.fit]
-                self._spend(candidate.model, running)
-                self._display.is_stale = True
                 if running.work.others and not running.pruned:
                     # It may have saved some of its fits before it failed.
                     for each, its in running.work.fits:
@@ -339,16 +345,10 @@ class Conductor:
     def _keep(self, results: Sequence[FitResult]) -> None:
         """Count complete fits."""
         for result in results:
-            candidate = self.scheduler.candidates[result.model, result.trial]
+            candidate = self.competition.candidates[result.model, result.trial]
             candidate.results[result.fold] = result
             names = names_of(candidate, result.fold)
             self._emit(ev.FitFinished(**names, score=result.score, seconds=round(result.seconds, 3)))
-
-    def _spend(self, model: str, running: Running) -> float:
-        """Add the seconds of a fit that has ended to those of its model, and return them."""
-        seconds = time.monotonic() - running.seconds_started
-        self.scheduler.models[model].spent += seconds
-        return seconds
 
     def _after_fold(self, candidate: Candidate) -> None:
         if candidate.is_complete:
@@ -388,7 +388,7 @@ class Conductor:
                 # An error of the GPU ends CatBoost's process. A CPU grows trees with the same hyperparameters.
                 candidate.device = CPU
             return
-        self.scheduler.models[candidate.model].failures += 1
+        self.competition.models[candidate.model].failures += 1
         for name, running in self._running.items():
             if running.work.candidate is candidate:
                 self._executor.cancel(name)
@@ -420,13 +420,13 @@ class Conductor:
         for fit, running in self._running.items():
             if running.work.candidate.model == name:
                 self._executor.cancel(fit)
-        for candidate in self.scheduler.of_model(name):
+        for candidate in self.competition.of_model(name):
             self._settle(candidate)
 
     def _settle(self, candidate: Candidate) -> None:
         """End the open trial of a stopped model once its last fit has ended."""
         is_running = any(each is candidate for running in self._running.values() for each in running.work.candidates)
-        if self.scheduler.models[candidate.model].stopped and candidate.status == "active" and not is_running:
+        if self.competition.models[candidate.model].stopped and candidate.status == "active" and not is_running:
             score = defined(self.scorer.value(candidate)) if candidate.results else None
             self._trials.prune(candidate, STOPPED, score)
 
@@ -434,7 +434,7 @@ class Conductor:
         """Wait briefly for fits that have reached their soft deadline, then kill the rest."""
         began = time.monotonic()
         saving, first = (0.0, 0.0) if self.ended_by else self._clock.grace_seconds()
-        while self._running and time.monotonic() - began < (saving if self.scheduler.has_score else first):
+        while self._running and time.monotonic() - began < (saving if self.competition.has_score else first):
             for message in self._executor.poll():
                 self._handle(message)
             time.sleep(TICK_SECONDS)

@@ -47,7 +47,7 @@ class Evaluations:
         if not self._allowance.is_left:
             return None
         now = time.monotonic()
-        for model in (ENSEMBLE, *self.board.scheduler.models):
+        for model in (ENSEMBLE, *self.board.competition.models):
             known, made = self._made.get(model, ("", -PAUSE_SECONDS))
             identity = self._identity_of(model)
             if now - made < PAUSE_SECONDS or identity in ("", known):
@@ -71,7 +71,7 @@ class Evaluations:
             failed: receives a model whose evaluation failed, and the error; by default, it is raised.
         """
         made: list[ev.EvaluationReady] = []
-        for model in (ENSEMBLE, *self.board.scheduler.models):
+        for model in (ENSEMBLE, *self.board.competition.models):
             if model != ENSEMBLE and time.monotonic() > deadline:
                 break
             identity = self._identity_of(model, partial=True)
@@ -89,7 +89,7 @@ class Evaluations:
         """Identifies the predictions that an evaluation of the model would use; empty if there are none."""
         if model == ENSEMBLE:
             return "" if self.board.selected is None else self.board.selected.identity
-        best = self.board.scheduler.best_of(model)
+        best = self.board.competition.best_of(model)
         return best.identity if best is not None and (best.is_complete or partial) else ""
 
     def _evaluate(self, model: str) -> ev.EvaluationReady:
@@ -107,7 +107,7 @@ class Evaluations:
                 uncalibrated_error=without.calibration_error,
                 uncalibrated_log_loss=without.log_loss,
             )
-        best = self.board.scheduler.best_of(model)
+        best = self.board.competition.best_of(model)
         assert best is not None
         prediction, covered = scorer.out_of_fold(best)
         described = {"model": model, "trial": best.trial, "identity": best.identity}

@@ -6,7 +6,7 @@ another: `resume_model` undoes `stop_model` and `pause_model`, a share of 1 undo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,7 +15,7 @@ import msgspec
 from tabapp.engine.loop.board import Board
 from tabapp.engine.loop.clock import Clock
 from tabapp.engine.plan.make_plan import Plan
-from tabapp.engine.schedule.scheduler import Scheduler
+from tabapp.engine.schedule.competition import Competition
 from tabapp.run.options.bounds import MAXIMUM_SHARE, MINIMUM_SHARE
 from tabapp.run.options.config import format_duration
 from tabapp.run.record import commands as cmd
@@ -61,7 +61,6 @@ class Steering:
     """Applies the commands on models and on the budget.
 
     Args:
-        titles: titles of the competing models by name.
         end_fits: asks the running fits of a model to end.
         plan_changed: keeps and shows a plan that a command has changed.
     """
@@ -69,17 +68,16 @@ class Steering:
     def __init__(
         self,
         folder: RunFolder,
-        scheduler: Scheduler,
+        competition: Competition,
         board: Board,
         clock: Clock,
         *,
-        titles: Mapping[str, str],
         end_fits: Callable[[str], None],
         plan_changed: Callable[[Plan], None],
         emit: Callable[[ev.Event], None],
     ) -> None:
-        self._folder, self._scheduler, self._board, self._clock = folder, scheduler, board, clock
-        self._titles, self._end_fits, self._plan_changed, self._emit = titles, end_fits, plan_changed, emit
+        self._folder, self._competition, self._board, self._clock = folder, competition, board, clock
+        self._end_fits, self._plan_changed, self._emit = end_fits, plan_changed, emit
 
     def recall(self, models: Collection[str]) -> None:
         """Apply what was asked of these models before they could compete, in this session or an earlier one.
@@ -105,7 +103,7 @@ class Steering:
 
     def _change(self, command: cmd.ModelCommand) -> str | None:
         """Apply a command on a model; returns a sentence on what changed, or None if nothing did."""
-        record = self._scheduler.models.get(command.model)
+        record = self._competition.models.get(command.model)
         if record is None:
             return None
         held: Held = "stopped" if record.stopped else "paused" if record.paused else ""
@@ -114,10 +112,10 @@ class Steering:
 
     def _fulfill(self, model: str, wish: Wish) -> str | None:
         """Give a model the state that the user wants; returns a sentence on what changed, or None if nothing did."""
-        record = self._scheduler.models.get(model)
+        record = self._competition.models.get(model)
         if record is None:
             return None
-        title, changes = self._titles[model], list[str]()
+        title, changes = record.title, list[str]()
         if (wish.held == "stopped", wish.held == "paused") != (record.stopped, record.paused):
             record.stopped, record.paused = wish.held == "stopped", wish.held == "paused"
             changes.append(f"{title} {HELD[wish.held]}")

@@ -1,4 +1,4 @@
-"""The trials of all models, between Optuna's studies and the scheduler's candidates: start, record, prune and recover them."""
+"""The trials of all models, between Optuna's studies and the candidates of a run: start, record, prune and recover them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tabapp.engine.fit.candidates import Candidate, Scorer, pilot_folds, read_re
 from tabapp.engine.loop.board import Board
 from tabapp.engine.machine.devices import CPU, device_for
 from tabapp.engine.plan.make_plan import Plan
-from tabapp.engine.schedule.scheduler import Scheduler
+from tabapp.engine.schedule.competition import Competition
 from tabapp.engine.schedule.tuning import OTHER_DEVICE, KnownTrial, Tuner
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
@@ -53,8 +53,8 @@ class Trials:
         self._stacks = stacks and not plan.hide_cells and not shape.n_other_targets
         self._tuners: dict[str, Tuner] = {}
 
-    def add_model(self, plugin: Plugin, scheduler: Scheduler, board: Board) -> None:
-        """Open the study of a model that the scheduler has, and take over its trials of an earlier session.
+    def add_model(self, plugin: Plugin, competition: Competition, board: Board) -> None:
+        """Open the study of a model that competes, and take over its trials of an earlier session.
 
         Complete fits count, and open trials continue with their missing folds.
         """
@@ -80,8 +80,8 @@ class Trials:
             if cause == OTHER_DEVICE and not candidate.is_complete:
                 # It counts neither as a trial nor as a failure.
                 continue
-            scheduler.add(candidate)
-            scheduler.models[name].spent += candidate.seconds
+            competition.add(candidate)
+            competition.models[name].spent += candidate.seconds
             if candidate.is_complete:
                 candidate.status = "complete"
                 board.mark_stale()
@@ -90,7 +90,7 @@ class Trials:
             elif state == TrialState.PRUNED:
                 candidate.status = "pruned" if candidate.results else "failed"
                 candidate.cause = cause
-                scheduler.models[name].failures += candidate.status == "failed"
+                competition.models[name].failures += candidate.status == "failed"
 
     def new(self, model: str) -> Candidate:
         """Start the next trial of a model."""

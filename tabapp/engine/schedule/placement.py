@@ -58,9 +58,10 @@ class Placement:
             seconds_left: seconds until fitting ends.
             fit_limit: returns the seconds that one fit on a class of devices may take.
         """
-        devices, models = [need.device for need in running], self._scheduler.models
+        devices, competition = [need.device for need in running], self._scheduler.competition
         # Until networks are loaded, GPUs and cores are kept for them; later, what networks do not need.
-        keeps = self._scheduler.n_expected > len(models) and not any(record.uses_device for record in models.values())
+        records = competition.models.values()
+        keeps = competition.n_expected > len(records) and not any(record.uses_device for record in records)
         if self._slots.free_gpus(devices):
             work = self._next_on(GPU, busy, running, seconds_left, fit_limit(GPU), self._crowding(running), keeps=keeps)
             if work is not None:
@@ -76,7 +77,7 @@ class Placement:
     def _crowding(self, running: Collection[Need]) -> set[str]:
         """Libraries whose fits take half of the slots of GPUs. The other slots are for fits with others, so that networks do not
         wait for boosters there."""
-        models = self._scheduler.models
+        models = self._scheduler.competition.models
         counts = Counter(models[need.model].libraries for need in running if need.device != CPU)
         return {libraries for libraries, n in counts.items() if 2 * n >= self._slots.on_gpus}
 
@@ -97,7 +98,7 @@ class Placement:
             crowding: libraries whose models come after all others.
             keeps: they wait even if there is no other, which is to come.
         """
-        records = self._scheduler.models.values()
+        records = self._scheduler.competition.models.values()
         too_large: set[str] = set()
         try:
             while True:
@@ -148,11 +149,11 @@ class Placement:
         than one after the other. Only layers of a quarter of the default width gain from it (0.54 times as long), which no defaults
         have (`benchmarks/results/stacked_fits.json`).
         """
-        candidate = work.candidate
+        candidate, competition = work.candidate, self._scheduler.competition
         if not self._stacks or candidate.device == CPU or not self._plugins[candidate.model].stacks:
             return work
-        folds = candidate.group_of(work.fold, self._scheduler.open_folds(candidate, busy))
-        siblings = self._scheduler.waiting_siblings(candidate, busy) if work.fold == 0 else []
+        folds = candidate.group_of(work.fold, competition.open_folds(candidate, busy))
+        siblings = competition.waiting_siblings(candidate, busy) if work.fold == 0 else []
         group = replace(work, others=(*((candidate, fold) for fold in folds), *((other, 0) for other in siblings)))
         while group.others and self._admission.decide(self.need(group), (), 0).when == "never":
             group = replace(group, others=group.others[:-1])

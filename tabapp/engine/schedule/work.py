@@ -18,12 +18,14 @@ class Work:
         others: further fits that are trained in the same stacked network: of other folds of the candidate, or of the same fold of
             other candidates.
         gpu: the GPU that it starts on; None for a fit on the CPU, or as long as none is chosen.
+        reason: why it starts now, as a clause for people about its model or its candidate.
     """
 
     candidate: Candidate
     fold: int
     others: tuple[tuple[Candidate, int], ...] = ()
     gpu: str | None = None
+    reason: str = ""
 
     @property
     def fits(self) -> tuple[tuple[Candidate, int], ...]:

@@ -161,7 +161,7 @@ def test_a_gpu_trains_the_first_folds_of_several_trials_together(n_trials: int, 
         batches = [(0,), (1, 2, 3)] if n_trials == 4 else [(0,), tuple(range(1, 9)), tuple(range(9, 17)), (17, 18, 19)]
         assert trials_of(jobs, "snn") == batches
         assert trials_of(jobs, "resnet") == [(trial,) for trial in range(n_trials)]
-        candidates = engine.conductor.scheduler.candidates
+        candidates = engine.conductor.competition.candidates
         free = registry.get("snn").free_params
         for trials in batches:
             params = [candidates["snn", trial].params for trial in trials]
@@ -229,7 +229,7 @@ def test_trials_that_were_open_in_an_earlier_session_train_together(
     monkeypatch.setattr(resumed.executor, "submit", lambda job: (jobs.append(job), submit_again(job))[1])
     resumed.conductor.run()
     assert trials_of(jobs, "snn") == [(1, 2, 3)]
-    assert len(resumed.conductor.scheduler.candidates) == 4
+    assert len(resumed.conductor.competition.candidates) == 4
 
 
 def test_a_trial_of_a_group_is_not_ended_by_its_curve(planned: Planned, monkeypatch: pytest.MonkeyPatch) -> None:

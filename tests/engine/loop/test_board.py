@@ -49,14 +49,14 @@ def predictions() -> Predictions:
 
 @pytest.fixture
 def board(predictions: Predictions) -> Board:
-    scheduler = make({"a": 1.0, "b": 1.0})
-    return Board(cast(Any, SimpleNamespace(metric="rmse", seed=0)), scheduler, cast(Any, predictions))
+    competition = make({"a": 1.0, "b": 1.0}).competition
+    return Board(cast(Any, SimpleNamespace(metric="rmse", seed=0)), competition, cast(Any, predictions))
 
 
 def candidate_with(
     board: Board, predictions: Predictions, name: str, prediction: npt.NDArray[np.float64], folds: int
 ) -> Candidate:
-    candidate = board.scheduler.add(Candidate(name, 0, {}, 3))
+    candidate = board.competition.add(Candidate(name, 0, {}, 3))
     predictions.of[candidate.key] = prediction
     for fold in range(folds):
         finish(candidate, fold, 0.5)
@@ -201,7 +201,7 @@ def test_without_an_ensemble_a_candidate_is_compared_with_the_others(board: Boar
 
 
 def test_models_in_training_come_before_other_models_without_a_score(board: Board, predictions: Predictions) -> None:
-    board.scheduler = make(dict.fromkeys("abcd", 1.0))
+    board.competition = make(dict.fromkeys("abcd", 1.0)).competition
     models = tuple(PlannedModel(name=name, title=name.upper(), family="gbdt") for name in "abcd")
     skipped = PlannedModel(name="a0", title="A0", family="gbdt", reason="too few rows")
     board.plan = cast(Any, SimpleNamespace(metric="rmse", models=(skipped, *models)))
@@ -220,7 +220,7 @@ def test_models_in_training_come_before_other_models_without_a_score(board: Boar
 def test_the_best_trial_of_every_model_may_join_the_ensemble(board: Board, predictions: Predictions) -> None:
     candidates: list[Candidate] = []
     for trial in range(board_module.MOST_ENSEMBLE_CANDIDATES + 5):
-        candidates.append(board.scheduler.add(Candidate("a", trial, {}, 3)))
-    candidates.append(board.scheduler.add(Candidate("b", 0, {}, 3)))
+        candidates.append(board.competition.add(Candidate("a", trial, {}, 3)))
+    candidates.append(board.competition.add(Candidate("b", 0, {}, 3)))
     chosen = board_module.best_of_all_models(candidates, board_module.MOST_ENSEMBLE_CANDIDATES)
     assert chosen == [*candidates[: board_module.MOST_ENSEMBLE_CANDIDATES - 1], candidates[-1]]

@@ -18,7 +18,7 @@ from tabapp.engine.loop.steering import Steering
 from tabapp.engine.plan.make_plan import Plan, make_plan
 from tabapp.engine.plan.prepare import infer, read_data
 from tabapp.engine.plan.write_rows import write_rows
-from tabapp.engine.schedule.scheduler import ModelRecord
+from tabapp.engine.schedule.competition import ModelRecord
 from tabapp.run.options.config import RunConfig
 from tabapp.run.record import commands as cmd
 from tabapp.run.record import events as ev
@@ -93,7 +93,7 @@ def test_the_scheduler_is_not_asked_again_before_something_changes(
         return next_work(*arguments)
 
     monkeypatch.setattr(conductor.scheduler, "next_work", counted)
-    conductor.scheduler.models["lightgbm"].paused = True
+    conductor.competition.models["lightgbm"].paused = True
     for _ in range(20):
         assert not conductor._start_fits()
     assert len(asked) == 1
@@ -217,7 +217,7 @@ def test_a_stopped_model_keeps_its_score_and_can_be_resumed(
     def script(number: int) -> None:
         if (
             not asked
-            and engine.conductor.scheduler.models["lightgbm"].spent
+            and engine.conductor.competition.models["lightgbm"].spent
             and "lightgbm-0000-f2" in engine.executor.submitted
         ):
             asked.append("stop")
@@ -251,7 +251,7 @@ def test_a_run_waits_for_a_paused_model_to_be_resumed(engine_with: Callable[...,
 
     drive(engine, script, monkeypatch)
     assert len(waited) >= 20
-    record, board = engine.conductor.scheduler.models["lightgbm"], engine.conductor.board
+    record, board = engine.conductor.competition.models["lightgbm"], engine.conductor.board
     record.paused = True
     held = {over: [row.held for row in board.rows({}, over=over) if row.model == "lightgbm"] for over in (False, True)}
     assert held == {False: ["paused"], True: [""]}, "when nothing more will run, nothing is paused"
@@ -332,7 +332,7 @@ def test_a_resumed_run_repeats_the_commands_on_its_models(engine_with: Callable[
     engine.folder.send(cmd.IncludeModel(model="lightgbm", include=False))
     drive(engine, lambda number: None, monkeypatch)
     again = Engine(engine.folder, engine.conductor._plan, Clock(None, 0.0), 1, resumed=True)
-    record = again.conductor.scheduler.models["lightgbm"]
+    record = again.conductor.competition.models["lightgbm"]
     assert (record.stopped, record.share) == (True, 4.0)
     assert again.conductor.board.left_out == {"lightgbm"}
     assert again.events_of(ev.Log) == []
@@ -374,13 +374,13 @@ class Steered:
     """A model with the parts of an engine that steering changes."""
 
     def __init__(self, folder: RunFolder) -> None:
-        self.record = ModelRecord("m", 1.0, False, 1.0)
+        self.record = ModelRecord("m", 1.0, False, 1.0, title="M")
         self.board = SimpleNamespace(left_out=set[str](), mark_stale=lambda: None)
         self.ended: list[str] = []
-        scheduler = SimpleNamespace(models={"m": self.record})
+        competition = SimpleNamespace(models={"m": self.record})
         nothing: Any = lambda *_: None  # noqa: E731
         self.steering = Steering(
-            folder, cast(Any, scheduler), cast(Any, self.board), Clock(None, 0.0), titles={"m": "M"},
+            folder, cast(Any, competition), cast(Any, self.board), Clock(None, 0.0),
             end_fits=self.ended.append, plan_changed=nothing, emit=nothing,
         )  # fmt: skip
 

@@ -121,8 +121,8 @@ def test_a_booster_begun_on_a_gpu_starts_again_when_the_run_continues_without_it
     engine = engine_on(folder, msgspec.structs.replace(plan, device="cpu"))
     engine.conductor.run()
     assert engine.row("catboost").folds == 3
-    assert ("catboost", 0) not in engine.conductor.scheduler.candidates
-    assert engine.conductor.scheduler.candidates["catboost", 1].device == "cpu"
+    assert ("catboost", 0) not in engine.conductor.competition.candidates
+    assert engine.conductor.competition.candidates["catboost", 1].device == "cpu"
 
 
 @pytest.mark.parametrize(("model", "retried_on"), [("catboost", "cpu"), ("mlp", GPU)])
@@ -139,7 +139,7 @@ def test_trees_whose_process_died_on_the_gpu_are_grown_on_the_cpu(
     engine.conductor.run()
     assert engine.executor.submitted.count(fit) == 2
     assert engine.row(model).folds == 3
-    assert engine.conductor.scheduler.candidates[model, 0].device == retried_on
+    assert engine.conductor.competition.candidates[model, 0].device == retried_on
 
 
 def test_a_plugin_that_cannot_say_its_device_is_skipped(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,9 +229,9 @@ def test_trials_of_a_gpu_end_when_the_run_continues_without_it(
     engine.conductor.run()
     begun = {(event.trial, event.fold) for event in engine.events_of(ev.FitStarted)}
     assert begun == {(1, 0), (1, 1), (1, 2)}
-    assert ("mlp", 0) not in engine.conductor.scheduler.candidates
+    assert ("mlp", 0) not in engine.conductor.competition.candidates
     defaults = registry.get("mlp").defaults("binary", engine.conductor._shape, "cpu")
-    assert engine.conductor.scheduler.candidates["mlp", 1].params == msgspec.to_builtins(defaults)
+    assert engine.conductor.competition.candidates["mlp", 1].params == msgspec.to_builtins(defaults)
 
 
 def test_the_plan_skips_a_model_that_cannot_fit_in_memory(table: Path, estimates: Callable[[int], None]) -> None:

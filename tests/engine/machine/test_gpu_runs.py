@@ -6,8 +6,7 @@ import heapq
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,14 +17,15 @@ from tabapp.engine.machine.admission import Admission, Need
 from tabapp.engine.machine.devices import CPU, GPU, device_class, device_for
 from tabapp.engine.machine.slots import Slots
 from tabapp.engine.plan.make_plan import Plan
+from tabapp.engine.schedule.competition import Competition, record_of
 from tabapp.engine.schedule.placement import Placement
-from tabapp.engine.schedule.scheduler import ModelRecord
-from tabapp.engine.schedule.schedulers import new_scheduler
+from tabapp.engine.schedule.scheduler import Scheduler
 from tabapp.engine.schedule.work import Fold, Work
 from tabapp.features.arrays import FeatureRecipe
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
 from tabapp.models.stated import stated_libraries
+from tests.engine.schedule.test_timed import moment_of
 from tests.engine.simulation import FOLDS, MODELS, ROWS, Library, Simulation
 
 BUDGET = 120.0
@@ -77,18 +77,10 @@ class Run:
         self.plugins: dict[str, Plugin] = {}
         self.simulation = Simulation(Library(MODELS, 0))
         self.slots = Slots(self.plan.workers, self.plan.n_threads, self.plan.gpus, self.plan.gpu_slots)
-        scorer = SimpleNamespace(loss=self.simulation.loss, clearly_behind=self.simulation.clearly_behind)
-        self.scheduler = self.simulation.scheduler = new_scheduler(
-            self.plan,
-            self.slots,
-            cast(Any, scorer),
-            n_folds=FOLDS,
-            new_trial=self._new_trial,
-            siblings=lambda candidate: iter(()),
-            gain=self.simulation.gain,
-            weights=self.simulation.weights,
-            is_timed=True,
+        self.competition = self.simulation.competition = Competition(
+            "rmse", FOLDS, trials=None, new_trial=self._new_trial, loss=self.simulation.loss
         )
+        self.scheduler = Scheduler(self.simulation.setup(self.slots.of))
         self.placement = Placement(
             self.plan,
             self.shape,
@@ -101,7 +93,7 @@ class Run:
             stacks=False,
         )
         self._add([name for name in self.names if stated_libraries(name) != "torch"])
-        self.scheduler.n_expected = len(self.names)
+        self.competition.n_expected = len(self.names)
         self._simulate()
 
     def device_of(self, name: str) -> str:
@@ -114,17 +106,16 @@ class Run:
     def _add(self, names: Sequence[str]) -> None:
         for name in names:
             plugin = self.plugins[name] = registry.get(name)
-            merit, device = plugin.merit("binary", self.shape), device_class(self.device_of(name))
-            self.scheduler.add_model(ModelRecord.of(plugin, self.cost(name).seconds, merit, device))
+            self.competition.add_model(record_of(plugin, "binary", self.shape, self.plan.device))
 
     def _new_trial(self, name: str) -> Candidate:
         device = self.device_of(name)
         params = msgspec.to_builtins(self.plugins[name].defaults("binary", self.shape, device))
-        return Candidate(name, len(self.scheduler.of_model(name)), params, FOLDS, device=device)
+        return Candidate(name, len(self.competition.of_model(name)), params, FOLDS, device=device)
 
     def _refuse(self, work: Work, reason: str) -> None:
         work.candidate.status = "failed"
-        self.scheduler.models[work.candidate.model].failures += 1
+        self.competition.models[work.candidate.model].failures += 1
 
     def _limit(self, device: str) -> float:
         return self.scheduler.cap_share(device) * self.seconds
@@ -170,7 +161,7 @@ class Run:
             recipe=FeatureRecipe(),
             summary={},
         )
-        self.scheduler.models[candidate.model].spent += now - started.at
+        self.competition.models[candidate.model].spent += now - started.at
         if candidate.is_complete:
             candidate.status = "complete"
             self.simulation.select(now)
@@ -206,12 +197,10 @@ def test_networks_start_as_soon_as_they_are_loaded_although_boosters_hold_all_wo
 
 def test_networks_with_a_high_merit_for_their_time_on_the_gpu_come_first(run: Run) -> None:
     first_folds = [s.model for s in run.on_gpus() if s.work.fold == 0 and s.work.candidate.trial == 0]
-    records = run.scheduler.models
+    records = run.competition.models
     networks = [r for r in records.values() if run.device_of(r.name) != CPU and (r.is_core or r.merit > 1)]
     assert (
-        first_folds[:2]
-        == [r.name for r in sorted(networks, key=lambda record: record.price)[:2]]
-        == ["realmlp", "tabm"]
+        first_folds[:2] == [r.name for r in sorted(networks, key=lambda record: record.cost)[:2]] == ["realmlp", "tabm"]
     )
     worthy = [name for name in first_folds if records[name].is_core or records[name].merit > 1]
     assert first_folds[: len(worthy)] == worthy
@@ -219,7 +208,8 @@ def test_networks_with_a_high_merit_for_their_time_on_the_gpu_come_first(run: Ru
 
 def test_slots_of_the_gpu_are_idle_only_before_networks_are_loaded_and_at_the_end(run: Run) -> None:
     assert run.busy_share(LOADED, 0.9 * BUDGET) > 0.98
-    expected = min(run.scheduler.expected_seconds(name) for name in run.plugins if run.device_of(name) != CPU)
+    moment = moment_of(run.scheduler)
+    expected = min(moment.expected(name) for name in run.plugins if run.device_of(name) != CPU)
     late = [at for at, _ in run.idle if at > LOADED]
     # Then, not even the folds of the shortest model would end in time.
     rounds = -(-FOLDS // run.slots.on_gpus)
@@ -236,7 +226,7 @@ def test_boosters_use_the_other_cores_all_the_time(run: Run) -> None:
 
 def test_a_gpu_completes_networks_and_more_trials_of_them_than_the_cores_do(run: Run) -> None:
     def complete(run: Run) -> Counter[bool]:
-        networks = [c for c in run.scheduler.candidates.values() if run.plugins[c.model].uses_device]
+        networks = [c for c in run.competition.candidates.values() if run.plugins[c.model].uses_device]
         return Counter(bool(c.trial) for c in networks if c.is_complete)
 
     with_gpu, without = complete(run), complete(Run(gpus=()))
@@ -257,13 +247,15 @@ def test_networks_start_at_once_although_boosters_use_the_gpu_too() -> None:
 
 def test_a_short_network_comes_first_where_there_is_one() -> None:
     run = Run(shape=Shape(16_000, 10, 4, 2), seconds=60.0)
-    networks = [r for r in run.scheduler.models.values() if run.device_of(r.name) != CPU and (r.is_core or r.merit > 1)]
+    networks = [
+        r for r in run.competition.models.values() if run.device_of(r.name) != CPU and (r.is_core or r.merit > 1)
+    ]
     first, second = run.on_gpus()[:2]
     assert first.model == min(networks, key=lambda record: record.prior_seconds).name
     assert first.at == second.at == LOADED
     assert first.until < 8.0
     others = [record for record in networks if record.name != first.model]
-    assert second.model == min(others, key=lambda record: record.price).name
+    assert second.model == min(others, key=lambda record: record.cost).name
 
 
 def test_without_work_for_the_gpu_all_cores_run_boosters() -> None:
@@ -279,7 +271,7 @@ def test_a_gpu_of_unknown_memory_takes_one_fit_at_a_time() -> None:
 
 def test_a_network_that_no_gpu_has_memory_for_is_refused_and_others_run() -> None:
     run = Run(gpu_bytes=2 * GB)
-    assert run.scheduler.candidates["tabm", 0].status == "failed"
+    assert run.competition.candidates["tabm", 0].status == "failed"
     assert run.at_once(GPU, 60.0) >= 1
 
 
@@ -293,7 +285,7 @@ def test_several_gpus_share_the_fits_and_complete_more() -> None:
         taken = Counter(s.work.device for s in four.on_gpus() if s.at <= at < s.until)
         assert max(taken.values()) <= four.slots.per_gpu
     n_complete = [
-        sum(c.is_complete and c.device != CPU for c in run.scheduler.candidates.values()) for run in (one, four)
+        sum(c.is_complete and c.device != CPU for c in run.competition.candidates.values()) for run in (one, four)
     ]
     assert n_complete[1] > 2 * n_complete[0]
 

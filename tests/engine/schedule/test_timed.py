@@ -3,55 +3,70 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
 
 from tabapp.engine.fit.candidates import Candidate
-from tabapp.engine.schedule.scheduler import ModelRecord, Scheduler
-from tabapp.engine.schedule.starting import DROPPED_SHARE
-from tabapp.engine.schedule.timed import LARGE_GAIN, LONGEST, OVERRUN, TimedScheduler
+from tabapp.engine.schedule.choices import Rule, first_fold
+from tabapp.engine.schedule.competition import ModelRecord
+from tabapp.engine.schedule.moment import Gain, Moment
+from tabapp.engine.schedule.rules import defaults, new_trials
+from tabapp.engine.schedule.scheduler import Scheduler
 from tabapp.engine.schedule.work import Fold, Work
+from tabapp.policy import POLICY
 from tests.engine.schedule.test_scheduler import FOLDS, finish, make, mean_loss, take
 from tests.engine.simulation import MODELS, Library, Simulation, simulate
 
 
-class BreadthFirst(Scheduler):
+def timed(simulation: Simulation) -> Scheduler:
+    simulation.add_models()
+    return Scheduler(simulation.setup())
+
+
+def breadth_first(simulation: Simulation) -> Scheduler:
     """First folds of all models in 40 % of the time, then the other folds of the defaults, then trials of the best models."""
 
-    def next_work(self, running: set[Fold], seconds_left: float, fit_limit: float = 0.0) -> Work | None:
-        if seconds_left <= 0:
-            return None
-        used = sum(record.spent for record in self.models.values())
-        used += sum(self.models[name].prior_seconds for name, _, _ in running)
+    def first_folds(m: Moment) -> Work | None:
+        models = m.competition.models
+        used = sum(record.spent for record in models.values())
+        used += sum(models[name].prior_seconds for name, _, _ in m.running)
 
-        def may_start(record: ModelRecord) -> bool:
-            return record.is_core or used + record.price <= 0.4 * (used + self.workers * seconds_left)
+        def may_start(m: Moment, record: ModelRecord) -> bool:
+            return record.is_core or used + record.cost <= 0.4 * (used + m.left_of_workers)
 
-        return (
-            self._first_fold(running, may_start) or self._defaults(running) or self._next_share(running, seconds_left)
-        )
+        return first_fold(m, "", allowed=may_start)
+
+    return with_rules(simulation, first_folds, defaults, new_trials)
 
 
-class RoundRobin(Scheduler):
-    """All folds of one trial of each model in turn."""
+def in_turns(simulation: Simulation) -> Scheduler:
+    """All folds of one trial of each model after those of another."""
 
-    def next_work(self, running: set[Fold], seconds_left: float, fit_limit: float = 0.0) -> Work | None:
-        if seconds_left <= 0:
-            return None
-        for candidate in self.candidates.values():
-            folds = self.open_folds(candidate, running)
+    def next_model(m: Moment) -> Work | None:
+        competition = m.competition
+        for candidate in competition.candidates.values():
+            folds = m.open_folds(candidate)
             if candidate.status == "active" and folds:
                 return Work(candidate, folds[0])
-        name = min(self.models, key=lambda name: len(self.of_model(name)))
-        return Work(self.add(self._new_trial(name)), 0)
+        name = min(competition.models, key=lambda name: len(competition.of_model(name)))
+        return Work(competition.begin(name), 0)
+
+    return with_rules(simulation, next_model)
 
 
-def timed(simulation: Simulation) -> TimedScheduler:
-    return TimedScheduler(
-        simulation.records(), gain=simulation.gain, weights=simulation.weights, **simulation.options()
-    )
+def with_rules(simulation: Simulation, *rules: Rule) -> Scheduler:
+    simulation.add_models()
+    scheduler = Scheduler(simulation.setup(is_timed=False))
+    scheduler._rules = rules  # pyright: ignore[reportPrivateUsage]
+    return scheduler
+
+
+def moment_of(scheduler: Scheduler) -> Moment:
+    """What the scheduler knows, without fits in progress."""
+    return Moment(scheduler._setup, scheduler._memory, set(), 100.0, math.inf)  # pyright: ignore[reportPrivateUsage]
 
 
 def make_timed(
@@ -63,11 +78,12 @@ def make_timed(
     trials: int | None = None,
     tune: bool = True,
     race: bool = True,
-) -> TimedScheduler:
+    gain: Gain | None = None,
+) -> Scheduler:
     """A scheduler whose candidates improve the ensemble if they are at most 0.2 worse than the best, or by `gains`."""
 
-    def gain(candidate: Candidate, beside: tuple[Candidate, ...] = ()) -> float:
-        scored = [c for c in scheduler.candidates.values() if c.results and c is not candidate]
+    def lowers(candidate: Candidate, beside: tuple[Candidate, ...] = ()) -> float:
+        scored = [c for c in scheduler.competition.candidates.values() if c.results and c is not candidate]
         lead = min(map(mean_loss, scored), default=1.0) - mean_loss(candidate)
         return (gains or {}).get(candidate.key, lead + 0.2)
 
@@ -77,31 +93,32 @@ def make_timed(
         tune=tune,
         race=race,
         n_folds=n_folds,
-        kind=TimedScheduler,
-        gain=gain,
+        is_timed=True,
+        gain=gain or lowers,
         weights=lambda: weights or {},
     )
-    assert isinstance(scheduler, TimedScheduler)
     return scheduler
 
 
-def with_first_folds(scheduler: TimedScheduler, scores: Mapping[str, float], seconds: float = 1.0) -> TimedScheduler:
+def with_first_folds(scheduler: Scheduler, scores: Mapping[str, float], seconds: float = 1.0) -> Scheduler:
     for name, score in scores.items():
-        finish(scheduler.add(Candidate(name, 0, {}, scheduler.n_folds)), 0, score, seconds)
-        scheduler.models[name].spent += seconds
+        finish(scheduler.competition.add(Candidate(name, 0, {}, scheduler.competition.n_folds)), 0, score, seconds)
+        scheduler.competition.models[name].spent += seconds
     return scheduler
 
 
-def complete(scheduler: TimedScheduler, name: str, trial: int = 0, score: float = 0.9, seconds: float = 1.0) -> None:
-    candidate = scheduler.candidates.get((name, trial)) or scheduler.add(Candidate(name, trial, {}, scheduler.n_folds))
+def complete(scheduler: Scheduler, name: str, trial: int = 0, score: float = 0.9, seconds: float = 1.0) -> None:
+    candidate = scheduler.competition.candidates.get((name, trial)) or scheduler.competition.add(
+        Candidate(name, trial, {}, scheduler.competition.n_folds)
+    )
     for fold in candidate.missing_folds:
         finish(candidate, fold, score, seconds)
-        scheduler.models[name].spent += seconds
+        scheduler.competition.models[name].spent += seconds
 
 
 def test_core_models_start_first_and_others_only_if_all_of_their_folds_end_in_time() -> None:
     scheduler = make_timed({"core": 6.0, "cheap": 1.0, "expensive": 50.0})
-    scheduler.models["cheap"].is_core = scheduler.models["expensive"].is_core = False
+    scheduler.competition.models["cheap"].is_core = scheduler.competition.models["expensive"].is_core = False
     running: set[Fold] = set()
     for expected in ("core", "cheap"):
         work = take(scheduler, running, seconds=20.0)
@@ -113,9 +130,9 @@ def test_core_models_start_first_and_others_only_if_all_of_their_folds_end_in_ti
 
 def test_merit_moves_a_model_up_in_the_queue() -> None:
     scheduler = make_timed({"core": 0.5, "cheap": 0.05, "worthy": 4.0})
-    scheduler.models["cheap"].is_core = scheduler.models["worthy"].is_core = False
+    scheduler.competition.models["cheap"].is_core = scheduler.competition.models["worthy"].is_core = False
     for merit, expected in ((1.0, ["core", "cheap", "worthy"]), (16.0, ["worthy", "core", "cheap"])):
-        scheduler.models["worthy"].merit = merit
+        scheduler.competition.models["worthy"].merit = merit
         order: list[Fold] = []
         for _ in range(3):
             order.append(take(scheduler, set(order), seconds=1e4))
@@ -124,7 +141,7 @@ def test_merit_moves_a_model_up_in_the_queue() -> None:
 
 def test_a_run_without_a_score_starts_a_fit_that_exceeds_its_time() -> None:
     scheduler = make_timed({"expensive": 500.0, "slowest": 900.0})
-    for record in scheduler.models.values():
+    for record in scheduler.competition.models.values():
         record.is_core = False
     running = {take(scheduler, set(), seconds=5.0)}
     assert running == {("expensive", 0, 0)}
@@ -134,7 +151,7 @@ def test_a_run_without_a_score_starts_a_fit_that_exceeds_its_time() -> None:
 
 def test_the_best_of_a_few_first_folds_is_completed_before_other_models_start() -> None:
     scheduler = with_first_folds(make_timed(dict.fromkeys("abcdef", 1.0)), {"a": 0.6, "b": 0.9, "c": 0.85})
-    for record in scheduler.models.values():
+    for record in scheduler.competition.models.values():
         record.is_core = False
     works = [take(scheduler, seconds=30.0)]
     works.append(take(scheduler, set(works), seconds=30.0))
@@ -150,7 +167,7 @@ def test_cheap_first_folds_come_before_the_other_folds_of_useful_candidates() ->
     gains = {("useful", 0): 0.1}
     scheduler = make_timed({"first": 1.0, "useful": 5.0, "cheap": 0.5}, {("first", 0): 1.0}, gains=gains)
     complete(scheduler, "first")
-    scheduler.models["cheap"].is_core = False
+    scheduler.competition.models["cheap"].is_core = False
     with_first_folds(scheduler, {"useful": 0.9}, seconds=5.0)
     assert take(scheduler, seconds=15.0) == ("useful", 0, 1)
     assert take(scheduler, seconds=100.0) == ("cheap", 0, 0)
@@ -158,9 +175,9 @@ def test_cheap_first_folds_come_before_the_other_folds_of_useful_candidates() ->
 
 def test_models_that_take_hardly_any_time_are_completed_before_expensive_models_start() -> None:
     scheduler = make_timed({"cheap": 0.5, "core": 20.0})
-    scheduler.models["cheap"].is_core = False
+    scheduler.competition.models["cheap"].is_core = False
     assert take(scheduler, seconds=100.0) == ("cheap", 0, 0)
-    finish(scheduler.candidates["cheap", 0], 0, 0.5, 0.5)
+    finish(scheduler.competition.candidates["cheap", 0], 0, 0.5, 0.5)
     assert take(scheduler, seconds=100.0) == ("cheap", 0, 1)
     complete(scheduler, "cheap", seconds=0.5)
     assert take(scheduler, seconds=100.0) == ("core", 0, 0)
@@ -171,15 +188,40 @@ def test_quick_models_that_start_first_on_all_tables_come_before_the_other_folds
     complete(scheduler, "first")
     with_first_folds(scheduler, {"useful": 0.9}, seconds=5.0)
     assert take(scheduler, seconds=100.0) == ("core", 0, 0)
-    scheduler.models["core"].is_core = False
+    scheduler.competition.models["core"].is_core = False
     assert take(scheduler, seconds=100.0) == ("useful", 0, 1)
+
+
+def reason_of(scheduler: Scheduler, seconds: float = 100.0) -> str:
+    work = scheduler.next_work(set(), seconds)
+    assert work is not None
+    return work.reason
+
+
+def test_every_choice_says_why() -> None:
+    scheduler = make_timed(
+        {"first": 0.3, "useful": 4.0, "late": 30.0}, {("first", 0): 1.0}, gains={("useful", 0): 0.021}
+    )
+    scheduler.competition.models["late"].is_core = False
+    assert reason_of(scheduler) == "no model has all of its folds yet, and a fold of this one takes about 0.3 s"
+    complete(scheduler, "first", seconds=0.3)
+    assert reason_of(scheduler) == "models of its kind start early on such tables, and a fold takes about 4 s"
+    with_first_folds(scheduler, {"useful": 0.9}, seconds=7.0)
+    assert reason_of(scheduler) == "its first fold improves the ensemble by 2.1 %, and its other folds take about 14 s"
+    finish(scheduler.competition.candidates["useful", 0], 1, 0.9, seconds=7.0)
+    assert reason_of(scheduler) == "2 of 3 folds are done, and its other folds take about 7 s"
+    scheduler.competition.models["useful"].share = 2.0
+    assert reason_of(scheduler) == "you gave it a larger share of the time"
+    for simulation in simulated(timed, 60.0):
+        assert all(simulation.reasons)
+        assert len(set(simulation.reasons)) > 20
 
 
 def test_a_first_fold_that_does_not_improve_the_ensemble_gets_no_others() -> None:
     scheduler = with_first_folds(make_timed({"good": 1.0, "poor": 1.0}, {("good", 0): 1.0}), {"good": 0.9, "poor": 0.5})
     complete(scheduler, "good")
     assert take(scheduler, seconds=100.0) == ("good", 1, 0)
-    scheduler.models["poor"].share = 2.0
+    scheduler.competition.models["poor"].share = 2.0
     assert take(scheduler, seconds=100.0) == ("poor", 0, 1)
 
 
@@ -198,23 +240,23 @@ def test_candidates_are_completed_by_improvement_less_the_price_of_their_time() 
     gains["slow", 0] = 0.13
     assert take(scheduler, seconds=17.0) == ("slow", 0, 1)
     # A candidate with two folds comes before any with one.
-    finish(scheduler.candidates["fast", 0], 1, 0.9)
+    finish(scheduler.competition.candidates["fast", 0], 1, 0.9)
     assert take(scheduler, seconds=17.0) == ("fast", 0, 2)
 
 
 def test_a_candidate_improves_the_ensemble_beside_those_that_are_being_completed() -> None:
-    scheduler = make_timed(dict.fromkeys(("best", "similar", "other", "first"), 1.0), {("first", 0): 1.0})
     asked: set[tuple[tuple[str, int], ...]] = set()
 
     def gain(candidate: Candidate, beside: tuple[Candidate, ...] = ()) -> float:
         asked.add(tuple(c.key for c in beside))
         return {"best": 0.3, "similar": 0.01 if beside else 0.29, "other": 0.1}[candidate.model]
 
-    scheduler._gain = gain  # pyright: ignore[reportPrivateUsage]
+    models = dict.fromkeys(("best", "similar", "other", "first"), 1.0)
+    scheduler = make_timed(models, {("first", 0): 1.0}, gain=gain)
     complete(scheduler, "first")
     with_first_folds(scheduler, {"best": 0.9, "similar": 0.9, "other": 0.9})
     assert take(scheduler, seconds=100.0) == ("best", 0, 1)
-    finish(scheduler.candidates["best", 0], 1, 0.9)
+    finish(scheduler.competition.candidates["best", 0], 1, 0.9)
     running: set[Fold] = {("best", 0, 2)}
     assert take(scheduler, running, seconds=100.0) == ("other", 0, 1)
     assert {(), (("best", 0),)} <= asked
@@ -223,7 +265,7 @@ def test_a_candidate_improves_the_ensemble_beside_those_that_are_being_completed
 def test_two_candidates_are_completed_at_once_only_if_there_is_time_for_both() -> None:
     scheduler = make_timed(dict.fromkeys(("one", "two"), 10.0), {("first", 0): 1.0})
     with_first_folds(scheduler, {"one": 0.9, "two": 0.9}, seconds=10.0)
-    finish(scheduler.candidates["one", 0], 1, 0.9, seconds=10.0)
+    finish(scheduler.competition.candidates["one", 0], 1, 0.9, seconds=10.0)
     running: set[Fold] = {("one", 0, 2)}
     # The last fold of one and two of two take 30 s of two workers, or 15.75 s with some reserve.
     for seconds, expected in ((15.0, None), (21.5, ("two", 0, 1))):
@@ -236,7 +278,7 @@ def test_a_candidate_that_improves_the_ensemble_far_more_does_not_wait_for_other
     scheduler = make_timed({"slow": 10.0, "strong": 10.0, "first": 1.0}, {("first", 0): 1.0}, gains=gains)
     complete(scheduler, "first")
     with_first_folds(scheduler, {"slow": 0.9, "strong": 0.9}, seconds=10.0)
-    finish(scheduler.candidates["slow", 0], 1, 0.9, seconds=10.0)
+    finish(scheduler.competition.candidates["slow", 0], 1, 0.9, seconds=10.0)
     # There is no time for the last fold of one and two folds of the other.
     assert take(scheduler, seconds=14.0) == ("strong", 0, 1)
     assert take(scheduler, seconds=100.0) == ("strong", 0, 1)
@@ -256,11 +298,11 @@ def test_a_model_of_high_merit_may_start_after_dropped_first_folds_unless_a_bett
     with_first_folds(scheduler, {"poor": 0.1}, seconds=20.0)
     assert take(scheduler, seconds=100.0) == ("poor", 0, 1)
     for name in ("network", "similar"):
-        scheduler.models[name].merit, scheduler.models[name].is_uncertain = 2.0, True
+        scheduler.competition.models[name].merit, scheduler.competition.models[name].is_uncertain = 2.0, True
     assert take(scheduler, seconds=100.0) == ("network", 0, 0)
     with_first_folds(scheduler, {"network": 0.1}, seconds=5.0)
     assert take(scheduler, seconds=100.0) == ("similar", 0, 0)
-    scheduler.models["network"].merit = 3.0
+    scheduler.competition.models["network"].merit = 3.0
     assert take(scheduler, seconds=100.0)[0] != "similar"
 
 
@@ -268,13 +310,13 @@ def test_a_dropped_model_that_is_not_uncertain_holds_no_other_back() -> None:
     gains = {("catboost", 0): -0.2}
     scheduler = make_timed({"first": 1.0, "catboost": 10.0, "lightgbm": 10.0}, {("first", 0): 1.0}, gains=gains)
     complete(scheduler, "first")
-    with_first_folds(scheduler, {"catboost": 0.1}, seconds=DROPPED_SHARE * 100)
+    with_first_folds(scheduler, {"catboost": 0.1}, seconds=POLICY.dropped_share * 100)
     for name in ("catboost", "lightgbm"):
-        scheduler.models[name].merit = 2.0
+        scheduler.competition.models[name].merit = 2.0
     assert take(scheduler, seconds=50.0) == ("lightgbm", 0, 0)
     for name in ("catboost", "lightgbm"):
-        scheduler.models[name].is_uncertain = True
-    scheduler.models["catboost"].merit = 3.0
+        scheduler.competition.models[name].is_uncertain = True
+    scheduler.competition.models["catboost"].merit = 3.0
     assert take(scheduler, seconds=50.0) != ("lightgbm", 0, 0)
 
 
@@ -284,11 +326,11 @@ def test_models_of_high_merit_start_before_others_are_completed() -> None:
     complete(scheduler, "first")
     with_first_folds(scheduler, {"good": 0.9})
     assert take(scheduler, seconds=100.0) == ("good", 0, 1)
-    scheduler.models["network"].merit = 4.0
+    scheduler.competition.models["network"].merit = 4.0
     assert take(scheduler, seconds=100.0) == ("network", 0, 0)
     # Its three folds would not end in time, not even shortened.
     assert take(scheduler, seconds=4.0) == ("good", 0, 1)
-    scheduler.models["network"].plans_steps, scheduler.models["network"].least_share = True, 0.3
+    scheduler.competition.models["network"].plans_steps, scheduler.competition.models["network"].least_share = True, 0.3
     work = scheduler.next_work(set(), seconds_left=8.0, fit_limit=3.2)
     assert work is not None
     assert work.candidate.model == "network", "it makes the most of the time that it gets"
@@ -296,38 +338,38 @@ def test_models_of_high_merit_start_before_others_are_completed() -> None:
 
 def test_the_first_fold_of_a_model_without_prospects_takes_not_much_longer_than_expected() -> None:
     scheduler = make_timed({"first": 1.0, "unknown": 3.0}, {("first", 0): 1.0})
-    scheduler.models["unknown"].is_core = False
+    scheduler.competition.models["unknown"].is_core = False
     complete(scheduler, "first")
-    candidate = scheduler.candidates[take(scheduler, seconds=100.0)[:2]]
+    candidate = scheduler.competition.candidates[take(scheduler, seconds=100.0)[:2]]
     assert candidate.model == "unknown"
     limit = scheduler.seconds_for(candidate, set(), 100.0)
-    assert limit == pytest.approx(OVERRUN * scheduler.expected_seconds("unknown"))
-    scheduler.models["unknown"].merit = 2.0
+    assert limit == pytest.approx(POLICY.overrun * moment_of(scheduler).expected("unknown"))
+    scheduler.competition.models["unknown"].merit = 2.0
     assert scheduler.seconds_for(candidate, set(), 100.0) > 2 * limit
 
 
 def test_a_long_run_has_a_complete_candidate_before_first_folds_that_take_longer() -> None:
     scheduler = make_timed({"a": 1.0, "b": 2.0, "slow": 20.0})
-    scheduler.models["slow"].is_core = False
+    scheduler.competition.models["slow"].is_core = False
     running: set[Fold] = set()
     started: list[str] = []
     for _ in range(2 + FOLDS):
         name, trial, fold = take(scheduler, running, seconds=3600.0)
         started.append(name)
-        finish(scheduler.candidates[name, trial], fold, 0.9)
+        finish(scheduler.competition.candidates[name, trial], fold, 0.9)
     assert "slow" not in started[: 1 + FOLDS]
-    assert any(candidate.is_complete for candidate in scheduler.candidates.values())
+    assert any(candidate.is_complete for candidate in scheduler.competition.candidates.values())
     assert started[-1] == "slow", "it is cheap for a run of an hour, so it starts before other candidates are completed"
 
 
 def test_the_first_fold_of_an_uncertain_models_new_trial_takes_not_much_longer_than_expected() -> None:
     scheduler = make_timed({"m": 3.0})
     complete(scheduler, "m", seconds=3.0)
-    candidate = scheduler.add(Candidate("m", 1, {}, FOLDS))
-    scheduler._totals["cpu"] = 200.0  # pyright: ignore[reportPrivateUsage]
-    assert scheduler.seconds_for(candidate, set(), 100.0, 40.0) > 2 * OVERRUN * 3.0, "boosters differ more"
-    scheduler.models["m"].is_uncertain = True
-    assert scheduler.seconds_for(candidate, set(), 100.0, 40.0) == pytest.approx(OVERRUN * 3.0)
+    candidate = scheduler.competition.add(Candidate("m", 1, {}, FOLDS))
+    scheduler._memory.totals["cpu"] = 200.0  # pyright: ignore[reportPrivateUsage]
+    assert scheduler.seconds_for(candidate, set(), 100.0, 40.0) > 2 * POLICY.overrun * 3.0, "boosters differ more"
+    scheduler.competition.models["m"].is_uncertain = True
+    assert scheduler.seconds_for(candidate, set(), 100.0, 40.0) == pytest.approx(POLICY.overrun * 3.0)
 
 
 @pytest.mark.parametrize(("n_dropped", "merit", "starts"), [(2, 1.0, True), (3, 1.0, False), (3, 2.0, True)])
@@ -338,12 +380,12 @@ def test_uncertain_models_without_merit_wait_if_several_were_dropped_and_none_is
     gains = {(name, 0): -0.1 for name in dropped}
     scheduler = make_timed({"first": 1.0, **dict.fromkeys([*dropped, "next"], 1.0)}, gains=gains)
     for name in (*dropped, "next"):
-        scheduler.models[name].is_uncertain = True
-        scheduler.models[name].is_core = False
+        scheduler.competition.models[name].is_uncertain = True
+        scheduler.competition.models[name].is_core = False
     complete(scheduler, "first")
     for name in dropped:
-        finish(scheduler.add(Candidate(name, 0, {}, FOLDS)), 0, 0.5)
-    scheduler.models["next"].merit = merit
+        finish(scheduler.competition.add(Candidate(name, 0, {}, FOLDS)), 0, 0.5)
+    scheduler.competition.models["next"].merit = merit
     assert (take(scheduler, seconds=100.0) == ("next", 0, 0)) == starts
 
 
@@ -351,12 +393,12 @@ def test_models_far_behind_the_ensemble_get_no_new_trials() -> None:
     gains = {("near", 0): -0.001, ("far", 0): -0.1}
     scheduler = make_timed({"near": 1.0, "far": 0.01}, {("other", 0): 1.0}, gains=gains)
     for name in ("near", "far"):
-        scheduler.models[name].is_core = False
+        scheduler.competition.models[name].is_core = False
         complete(scheduler, name)
     for _ in range(3):
         assert take(scheduler, seconds=100.0)[0] == "near"
-        complete(scheduler, "near", len(scheduler.of_model("near")) - 1)
-    scheduler.models["far"].share = 2.0
+        complete(scheduler, "near", len(scheduler.competition.of_model("near")) - 1)
+    scheduler.competition.models["far"].share = 2.0
     assert take(scheduler, seconds=100.0)[0] == "far", "the user favors it"
 
 
@@ -380,7 +422,7 @@ def test_a_candidate_that_cannot_be_completed_in_time_is_not_continued() -> None
 
 
 def test_first_folds_that_were_dropped_end_the_search_for_other_models() -> None:
-    def scheduler_after(dropped: float) -> TimedScheduler:
+    def scheduler_after(dropped: float) -> Scheduler:
         scheduler = make_timed({"good": 1.0, "poor": 5.0, "next": 5.0}, {("good", 0): 1.0}, tune=False)
         complete(scheduler, "good")
         with_first_folds(scheduler, {"poor": 0.1}, seconds=dropped)
@@ -389,9 +431,9 @@ def test_first_folds_that_were_dropped_end_the_search_for_other_models() -> None
     left = 100.0
     total = 2 * left + FOLDS
     # Every second first fold is expected to be dropped, so that of the next model costs 2.5 s.
-    within = scheduler_after(DROPPED_SHARE * total - 3.0)
+    within = scheduler_after(POLICY.dropped_share * total - 3.0)
     assert take(within, seconds=left) == ("next", 0, 0)
-    beyond = scheduler_after(DROPPED_SHARE * total + 1.0)
+    beyond = scheduler_after(POLICY.dropped_share * total + 1.0)
     # What is left then is to complete a candidate that does not help.
     assert take(beyond, seconds=left) == ("poor", 0, 1)
 
@@ -403,7 +445,7 @@ def test_a_model_may_start_after_as_much_time_in_trials_without_effect(ending: s
     with_first_folds(scheduler, {"poor": 0.1}, seconds=30.0)
     for trial in (1, 2):
         assert take(scheduler, seconds=100.0) == ("good", trial, 0)
-        candidate = scheduler.add(Candidate("good", trial, {}, FOLDS))
+        candidate = scheduler.competition.add(Candidate("good", trial, {}, FOLDS))
         finish(candidate, 0, 0.1, seconds=17.0)
         candidate.status = ending
     assert take(scheduler, seconds=100.0) == ("next", 0, 0)
@@ -411,17 +453,17 @@ def test_a_model_may_start_after_as_much_time_in_trials_without_effect(ending: s
 
 def test_times_of_models_that_have_not_run_follow_those_with_the_same_libraries() -> None:
     scheduler = make_timed(dict.fromkeys(("tree", "other_tree", "network", "other_network"), 2.0))
-    for name, record in scheduler.models.items():
+    for name, record in scheduler.competition.models.items():
         record.libraries = "torch" if "network" in name else "boosters"
-    assert scheduler.expected_seconds("other_network") == pytest.approx(2.0)
+    assert moment_of(scheduler).expected("other_network") == pytest.approx(2.0)
     with_first_folds(scheduler, {"tree": 0.9}, seconds=2.0)
     with_first_folds(scheduler, {"network": 0.9}, seconds=16.0)
-    assert scheduler.expected_seconds("network") == 16.0
+    assert moment_of(scheduler).expected("network") == 16.0
     # Geometric means with one pseudo-observation each: 8^(1/3) = 2 for all models, then (8 × 2 × 3)^(1/2) and (1 × 2)^(1/2).
-    assert scheduler.expected_seconds("other_network") == pytest.approx(2.0 * 16**0.5)
-    assert scheduler.expected_seconds("other_tree") == pytest.approx(2.0 * 2**0.5)
+    assert moment_of(scheduler).expected("other_network") == pytest.approx(2.0 * 16**0.5)
+    assert moment_of(scheduler).expected("other_tree") == pytest.approx(2.0 * 2**0.5)
     scheduler.record_overhead(0.5)
-    assert scheduler.expected_seconds("network") == 16.5
+    assert moment_of(scheduler).expected("network") == 16.5
 
 
 def test_only_members_of_the_ensemble_get_new_trials_and_those_that_succeed_get_more() -> None:
@@ -430,10 +472,10 @@ def test_only_members_of_the_ensemble_get_new_trials_and_those_that_succeed_get_
     for name in "abc":
         complete(scheduler, name)
     assert [take(scheduler, seconds=100.0)[0]] == ["a"]
-    del scheduler.candidates["a", 1]
+    del scheduler.competition.candidates["a", 1]
     for trial in (1, 2):
         complete(scheduler, "a", trial)
-        scheduler.models["b"].spent += FOLDS
+        scheduler.competition.models["b"].spent += FOLDS
         complete(scheduler, "c", trial)
     # As much time and weight, but no trial of a has a weight.
     assert take(scheduler, seconds=100.0)[0] == "b"
@@ -443,9 +485,9 @@ def test_quick_core_models_get_a_first_fold_of_a_second_trial_before_members_are
     weights = {("a", 0): 1.0}
     scheduler = make_timed(dict.fromkeys("abcd", 1.0), weights)
     for name, is_core in (("a", True), ("b", True), ("c", False)):
-        scheduler.models[name].is_core = is_core
+        scheduler.competition.models[name].is_core = is_core
         complete(scheduler, name)
-    scheduler.models["d"].is_core = True
+    scheduler.competition.models["d"].is_core = True
     complete(scheduler, "d", seconds=20.0)
     # One does not start first, and another is too slow.
     assert [take(scheduler, seconds=100.0), take(scheduler, seconds=100.0)] == [("a", 1, 0), ("b", 1, 0)]
@@ -456,9 +498,9 @@ def test_quick_core_models_get_a_first_fold_of_a_second_trial_before_members_are
 
 def test_models_that_take_almost_no_time_get_a_second_trial_unless_they_are_uncertain() -> None:
     scheduler = make_timed(dict.fromkeys(("member", "tiny", "network", "quick"), 1.0), {("member", 0): 1.0})
-    for record in scheduler.models.values():
+    for record in scheduler.competition.models.values():
         record.is_core = False
-    scheduler.models["network"].is_uncertain = True
+    scheduler.competition.models["network"].is_uncertain = True
     complete(scheduler, "member", seconds=20.0)
     for name, seconds in (("tiny", 0.1), ("network", 0.1), ("quick", 2.0)):
         complete(scheduler, name, seconds=seconds)
@@ -481,15 +523,15 @@ def test_other_folds_of_trials_that_train_together_wait_for_their_first() -> Non
     for batch in (None, 1):
         scheduler = make_timed({"a": 1.0}, {("a", 0): 1.0}, trials=4)
         complete(scheduler, "a")
-        trials = [scheduler.add(Candidate("a", trial, {}, FOLDS, batch=batch)) for trial in (1, 2, 3)]
+        trials = [scheduler.competition.add(Candidate("a", trial, {}, FOLDS, batch=batch)) for trial in (1, 2, 3)]
         running: set[Fold] = {("a", trial, 0) for trial in (1, 2, 3)}
         work = scheduler.next_work(running, 100.0)
         assert (work is None) == (batch is not None)
         if batch is not None:
-            assert scheduler.waiting_siblings(trials[0], set()) == trials[1:]
-            assert scheduler.waiting_siblings(trials[0], running) == []
+            assert scheduler.competition.waiting_siblings(trials[0], set()) == trials[1:]
+            assert scheduler.competition.waiting_siblings(trials[0], running) == []
             finish(trials[1], 0, 0.5)
-            assert scheduler.waiting_siblings(trials[0], set()) == trials[2:]
+            assert scheduler.competition.waiting_siblings(trials[0], set()) == trials[2:]
             running.remove(("a", 2, 0))
             assert take(scheduler, running, seconds=100.0)[1] == 2
 
@@ -498,15 +540,15 @@ def test_a_new_trial_is_pruned_if_it_does_not_improve_the_ensemble() -> None:
     gains = {("m", 1): -0.05, ("m", 2): -0.02, ("m", 3): 0.01}
     scheduler = make_timed({"m": 1.0}, {("m", 0): 1.0}, gains=gains)
     complete(scheduler, "m")
-    candidates = [scheduler.add(Candidate("m", trial, {}, FOLDS)) for trial in (1, 2, 3)]
+    candidates = [scheduler.competition.add(Candidate("m", trial, {}, FOLDS)) for trial in (1, 2, 3)]
     for candidate in candidates:
         finish(candidate, 0, 0.8)
     # The noise of a fold of ten rows is 0.1 / √10.
     reasons = [scheduler.is_behind(candidate) for candidate in candidates]
     assert reasons == ["fold 1: 0.8; it does not improve the ensemble", None, None]
-    assert scheduler.is_behind(scheduler.candidates["m", 0]) is None
+    assert scheduler.is_behind(scheduler.competition.candidates["m", 0]) is None
     patient = make_timed({"m": 1.0}, gains=gains, race=False)
-    patient.add(candidates[0])
+    patient.competition.add(candidates[0])
     assert patient.is_behind(candidates[0]) is None
 
 
@@ -517,16 +559,16 @@ def test_one_fold_decides_less_about_a_candidate_whose_other_folds_take_hardly_a
     gain: float, total: float, improves: bool
 ) -> None:
     scheduler = make_timed({"m": 1.0}, gains={("m", 0): gain})
-    candidate = scheduler.add(Candidate("m", 0, {}, FOLDS))
+    candidate = scheduler.competition.add(Candidate("m", 0, {}, FOLDS))
     finish(candidate, 0, 0.8)
-    scheduler._totals["cpu"] = total  # pyright: ignore[reportPrivateUsage]
+    scheduler._memory.totals["cpu"] = total  # pyright: ignore[reportPrivateUsage]
     # The noise of a fold of ten rows is 0.1 / √10.
-    assert scheduler._improves(candidate) == improves  # pyright: ignore[reportPrivateUsage]
+    assert moment_of(scheduler).improves(candidate) == improves
 
 
 def test_a_fit_gets_at_most_its_part_of_the_time_that_all_folds_need() -> None:
     scheduler = make_timed({"m": 100.0}, n_folds=5)
-    candidate = scheduler.add(Candidate("m", 0, {}, 5))
+    candidate = scheduler.competition.add(Candidate("m", 0, {}, 5))
     # Two workers fit five folds in three rounds.
     assert 3 * scheduler.seconds_for(candidate, set(), 60.0) == pytest.approx(60.0, rel=0.06)
     for fold in range(3):
@@ -535,17 +577,17 @@ def test_a_fit_gets_at_most_its_part_of_the_time_that_all_folds_need() -> None:
 
 
 def test_the_other_folds_of_a_candidate_that_improves_the_ensemble_much_may_exceed_the_limit_of_fits() -> None:
-    gains = {("leader", 0): LARGE_GAIN, ("good", 0): LARGE_GAIN / 4}
+    gains = {("leader", 0): POLICY.large_gain, ("good", 0): POLICY.large_gain / 4}
     scheduler = make_timed({"first": 1.0, "leader": 10.0, "good": 10.0}, {("first", 0): 1.0}, gains=gains, n_folds=5)
-    leader = scheduler.add(Candidate("leader", 0, {}, 5))
-    good = scheduler.add(Candidate("good", 0, {}, 5))
+    leader = scheduler.competition.add(Candidate("leader", 0, {}, 5))
+    good = scheduler.competition.add(Candidate("good", 0, {}, 5))
     assert scheduler.seconds_for(leader, set(), 200.0, 10.0) == 10.0, "a first fold does not"
     for candidate in (leader, good):
         finish(candidate, 0, 0.9, seconds=10.0)
     assert scheduler.seconds_for(leader, set(), 200.0, 10.0) == 10.0, "nothing is complete yet"
     complete(scheduler, "first")
-    assert scheduler.seconds_for(leader, set(), 200.0, 10.0) == LONGEST * 10.0
-    assert scheduler.seconds_for(good, set(), 200.0, 10.0) == pytest.approx((1 + (LONGEST - 1) / 4) * 10.0)
+    assert scheduler.seconds_for(leader, set(), 200.0, 10.0) == POLICY.longest * 10.0
+    assert scheduler.seconds_for(good, set(), 200.0, 10.0) == pytest.approx((1 + (POLICY.longest - 1) / 4) * 10.0)
     # Two workers have 60 s for four folds.
     assert scheduler.seconds_for(leader, set(), 30.0, 10.0) == pytest.approx(15.0, rel=0.06)
     # The candidate that is being completed needs 30 s of them.
@@ -556,7 +598,7 @@ def test_the_other_folds_of_a_candidate_that_improves_the_ensemble_much_may_exce
 
 def test_a_fold_gets_the_time_of_those_that_are_in_progress() -> None:
     scheduler = make_timed({"m": 10.0}, n_folds=5)
-    candidate = scheduler.add(Candidate("m", 0, {}, 5))
+    candidate = scheduler.competition.add(Candidate("m", 0, {}, 5))
     for fold in range(2):
         finish(candidate, fold, 0.9)
     # Of two workers, one has a fold; the two that have not begun can run side by side.
@@ -568,7 +610,7 @@ def test_a_model_that_plans_its_steps_gets_a_new_trial_with_shorter_fits_near_th
     complete(scheduler, "m", seconds=10.0)
     # Three folds take two rounds of two workers.
     assert scheduler.next_work(set(), 15.0) is None
-    scheduler.models["m"].plans_steps = True
+    scheduler.competition.models["m"].plans_steps = True
     assert take(scheduler, seconds=15.0) == ("m", 1, 0)
     assert scheduler.next_work(set(), 10.0) is None
 
@@ -576,16 +618,15 @@ def test_a_model_that_plans_its_steps_gets_a_new_trial_with_shorter_fits_near_th
 def test_with_one_holdout_a_model_may_use_leftover_time_that_is_too_short_for_it() -> None:
     for n_folds, expected in ((1, Work), (FOLDS, type(None))):
         scheduler = make_timed({"core": 5.0, "expensive": 500.0}, n_folds=n_folds, tune=False)
-        scheduler.models["expensive"].is_core = False
+        scheduler.competition.models["expensive"].is_core = False
         complete(scheduler, "core")
         assert type(scheduler.next_work(set(), 60.0)) is expected
 
 
 def test_a_long_fit_in_progress_leaves_the_other_worker_to_another_model() -> None:
     scheduler = make_timed({"core": 5.0, "long": 500.0, "forest": 500.0}, n_folds=1, tune=False)
-    assert scheduler.workers == 2
     for name in ("long", "forest"):
-        scheduler.models[name].is_core = False
+        scheduler.competition.models[name].is_core = False
     complete(scheduler, "core")
     first = scheduler.next_work(set(), 60.0, fit_limit=90.0)
     assert first is not None
@@ -596,12 +637,12 @@ def test_a_long_fit_in_progress_leaves_the_other_worker_to_another_model() -> No
 
 def test_a_model_that_is_useful_when_it_ends_early_starts_before_new_trials() -> None:
     scheduler = make_timed({"core": 30.0, "forest": 200.0}, {("core", 0): 1.0}, n_folds=1)
-    scheduler.models["forest"].is_core = False
+    scheduler.competition.models["forest"].is_core = False
     complete(scheduler, "core", seconds=30.0)
     work = scheduler.next_work(set(), 100.0, fit_limit=36.0)
     assert work is not None
     assert work.candidate.key == ("core", 1)
-    scheduler.models["forest"].least_share = 0.1
+    scheduler.competition.models["forest"].least_share = 0.1
     work = scheduler.next_work(set(), 100.0, fit_limit=36.0)
     assert work is not None
     assert work.candidate.key == ("forest", 0)
@@ -612,9 +653,9 @@ def test_with_one_holdout_models_that_would_be_cut_do_not_come_before_cheaper_on
         models = {"core": 60.0, "merit": 500.0, "cheap": 50.0, "forest": 400.0}
         scheduler = make_timed(models, n_folds=1, tune=False)
         for name in ("merit", "cheap", "forest"):
-            scheduler.models[name].is_core = False
-        scheduler.models["merit"].merit = 4.0
-        scheduler.models["forest"].least_share = 0.1
+            scheduler.competition.models[name].is_core = False
+        scheduler.competition.models["merit"].merit = 4.0
+        scheduler.competition.models["forest"].least_share = 0.1
         started: list[str] = []
         while (work := scheduler.next_work(set(), 1000.0, fit_limit=limit)) is not None:
             started.append(work.candidate.model)
@@ -631,14 +672,14 @@ def test_a_candidate_that_cannot_be_completed_leaves_its_time_to_first_folds_of_
     )
     # The two other folds of "slow" take 20 s, and all three of "other" 120 s; their deadlines shorten them.
     assert take(scheduler, seconds=19.0) == ("other", 0, 0)
-    scheduler.models["other"].stopped = True
+    scheduler.competition.models["other"].stopped = True
     assert scheduler.next_work(set(), 19.0) is None
 
 
 def test_a_candidate_with_several_folds_is_completed_with_shorter_fits_near_the_end() -> None:
     scheduler = with_first_folds(make_timed({"m": 10.0, "fast": 1.0}, {("fast", 0): 1.0}), {"m": 0.9}, seconds=10.0)
     complete(scheduler, "fast")
-    finish(scheduler.candidates["m", 0], 1, 0.9, 10.0)
+    finish(scheduler.competition.candidates["m", 0], 1, 0.9, 10.0)
     # Its last fold takes 10 s.
     assert take(scheduler, seconds=6.0) == ("m", 0, 2)
     assert take(scheduler, seconds=5.0) == ("fast", 1, 0), (
@@ -647,33 +688,32 @@ def test_a_candidate_with_several_folds_is_completed_with_shorter_fits_near_the_
 
 
 @functools.cache
-def simulated(kind: type[Scheduler], seconds: float) -> list[Simulation]:
-    def make_one(simulation: Simulation) -> Scheduler:
-        return timed(simulation) if kind is TimedScheduler else kind(simulation.records(), **simulation.options())
-
-    return [simulate(Library(MODELS, seed), make_one, seconds) for seed in range(3)]
+def simulated(order: Callable[[Simulation], Scheduler], seconds: float) -> list[Simulation]:
+    return [simulate(Library(MODELS, seed), order, seconds) for seed in range(3)]
 
 
-def mean_of(kind: type[Scheduler], measure: Callable[[Simulation], float], seconds: float = 60.0) -> float:
-    return float(np.mean([measure(run) for run in simulated(kind, seconds)]))
+def mean_of(
+    order: Callable[[Simulation], Scheduler], measure: Callable[[Simulation], float], seconds: float = 60.0
+) -> float:
+    return float(np.mean([measure(run) for run in simulated(order, seconds)]))
 
 
 def test_little_time_goes_to_candidates_that_count_nowhere() -> None:
-    nowhere = mean_of(TimedScheduler, Simulation.share_nowhere)
+    nowhere = mean_of(timed, Simulation.share_nowhere)
     assert nowhere < 0.14
-    for other in (BreadthFirst, RoundRobin):
+    for other in (breadth_first, in_turns):
         assert nowhere < mean_of(other, Simulation.share_nowhere)
 
 
 @pytest.mark.slow
 def test_a_long_run_tries_other_models_in_a_bounded_share_of_its_time() -> None:
-    assert 0.05 < mean_of(TimedScheduler, Simulation.share_nowhere, 200.0) < 0.17
+    assert 0.05 < mean_of(timed, Simulation.share_nowhere, 200.0) < 0.17
 
 
 def test_most_time_goes_to_members_of_the_ensemble() -> None:
-    share = mean_of(TimedScheduler, Simulation.share_with_weight)
+    share = mean_of(timed, Simulation.share_with_weight)
     assert share > 0.65
-    assert share > mean_of(BreadthFirst, Simulation.share_with_weight)
+    assert share > mean_of(breadth_first, Simulation.share_with_weight)
 
 
 def test_many_workers_do_more_and_predict_better() -> None:
@@ -692,5 +732,5 @@ def test_the_error_falls_earlier_than_breadth_first_and_further_than_in_turns() 
     def final(run: Simulation) -> float:
         return run.errors[-1][1]
 
-    assert mean_of(TimedScheduler, area) < 0.85 * mean_of(BreadthFirst, area)
-    assert mean_of(TimedScheduler, final) < mean_of(RoundRobin, final)
+    assert mean_of(timed, area) < 0.85 * mean_of(breadth_first, area)
+    assert mean_of(timed, final) < mean_of(in_turns, final)

@@ -1,0 +1,63 @@
+"""Expected seconds of fits in runs with a time limit."""
+
+from __future__ import annotations
+
+import pytest
+
+from tabapp.engine.fit.candidates import Candidate
+from tabapp.engine.schedule.competition import Competition, ModelRecord
+from tabapp.engine.schedule.expected_seconds import ExpectedSeconds
+from tabapp.policy import POLICY
+from tests.engine.schedule.test_scheduler import FOLDS, finish, mean_loss
+
+
+def competition_of(*names: str, prior: float = 3.0) -> Competition:
+    def new_trial(name: str) -> Candidate:
+        return Candidate(name, len(competition.of_model(name)), {}, FOLDS)
+
+    competition = Competition("roc_auc", FOLDS, trials=None, new_trial=new_trial, loss=mean_loss)
+    for name in names:
+        competition.add_model(ModelRecord(name, prior, libraries="torch"))
+    return competition
+
+
+def expectations(competition: Competition, *overheads: float, corrects: bool = True) -> ExpectedSeconds:
+    return ExpectedSeconds(competition, POLICY, {"cpu": overheads} if overheads else {}, corrects=corrects)
+
+
+def test_a_model_without_a_fit_has_its_prior_and_then_its_mean() -> None:
+    competition = competition_of("a")
+    first = competition.begin("a")
+    before = expectations(competition)
+    assert before.of_model("a") == before.of_candidate(first) == 3.0
+    finish(first, 0, 0.8, seconds=8.0)
+    finish(first, 1, 0.8, seconds=4.0)
+    after = expectations(competition)
+    assert after.of_model("a") == after.of_candidate(first) == 6.0
+    with_overhead = expectations(competition, 0.2, 0.5, 9.0)
+    assert with_overhead.of_model("a") == with_overhead.of_candidate(first) == 6.5
+
+
+def test_a_slow_candidate_is_expected_to_stay_slow_by_the_pattern_of_a_complete_one() -> None:
+    competition = competition_of("a")
+    first, slow, new = (competition.begin("a") for _ in range(3))
+    for fold, seconds in enumerate((8.0, 4.0, 2.0)):
+        finish(first, fold, 0.8, seconds=seconds)
+    finish(slow, 0, 0.8, seconds=24.0)
+    # Three times as slow as the first, whose other folds take 3 s.
+    assert expectations(competition).of_candidate(slow) == pytest.approx(9.0)
+    finish(slow, 1, 0.8, seconds=12.0)
+    expected = expectations(competition)
+    assert expected.of_candidate(slow) == pytest.approx(6.0)
+    assert expected.of_candidate(new) == expected.of_model("a") == pytest.approx(10.0)
+
+
+def test_one_wrong_prior_says_little_about_other_models() -> None:
+    def of_new(wrong: float, *, corrects: bool = True) -> float:
+        competition = competition_of(*"abcd", prior=1.0)
+        for name, seconds in {"a": 1.0, "b": 1.0, "c": wrong}.items():
+            finish(competition.begin(name), 0, 0.8, seconds=seconds)
+        return expectations(competition, corrects=corrects).of_model("d")
+
+    assert 1.0 < of_new(POLICY.most_ratio) == of_new(100.0) < 1.5
+    assert of_new(100.0, corrects=False) == 1.0, "without a time limit, no model's time depends on that of others"
