@@ -116,7 +116,9 @@ def recorded(run: str) -> list[ev.Event]:
         ev.StageChanged(stage="ready"),
         ev.PlanRefused(message="There is no metric named 'auc'."),
         ev.StageChanged(stage="fitting", deadline=1e9),
-        ev.FitStarted(fit="lightgbm-0-0", model="lightgbm", trial=0, fold=0, folds=5, pid=2),
+        ev.FitStarted(
+            fit="lightgbm-0-0", model="lightgbm", trial=0, fold=0, folds=5, pid=2, reason="a fold takes about 1 s"
+        ),
         ev.FitProgress(fit="lightgbm-0-0", model="lightgbm", trial=0, fold=0, step=10, value=0.8),
         ev.FitFinished(fit="lightgbm-0-0", model="lightgbm", trial=0, fold=0, score=0.9, seconds=1.0),
         ev.TrialFinished(model="lightgbm", trial=0, score=0.9, seconds=3.0, params={"num_leaves": 31}),

@@ -278,7 +278,8 @@ class Conductor:
         self._running[job.fit] = Running(work, time.monotonic(), need)
         self._display.is_stale = True
         for candidate, fold in work.fits:
-            self._emit(ev.FitStarted(**names_of(candidate, fold), folds=candidate.n_folds, pid=pid, device=work.device))
+            names, folds = names_of(candidate, fold), candidate.n_folds
+            self._emit(ev.FitStarted(**names, folds=folds, pid=pid, device=work.device, reason=work.reason))
 
     def _part_of(self, fit: str) -> tuple[Running, Candidate, int] | None:
         """The fit or group in progress that a fit belongs to, its candidate and its fold."""

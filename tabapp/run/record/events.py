@@ -148,7 +148,10 @@ class PlanRefused(Event, tag="plan.refused", frozen=True, kw_only=True):
 
 
 class FitStarted(Event, tag="fit.started", frozen=True, kw_only=True):
-    """A fit process works on one of the `folds` of a trial, on a `device` such as "cuda:1"; None in runs of earlier versions."""
+    """A fit process works on one of the `folds` of a trial, on a `device` such as "cuda:1"; None in runs of earlier versions.
+
+    `reason` says why the scheduler chose it; empty in runs of earlier versions, and where a node reports that it has begun.
+    """
 
     fit: str
     model: str
@@ -158,6 +161,7 @@ class FitStarted(Event, tag="fit.started", frozen=True, kw_only=True):
     pid: int
     node: str | None = None
     device: str | None = None
+    reason: str = ""
 
 
 class FitProgress(Event, tag="fit.progress", frozen=True, kw_only=True):

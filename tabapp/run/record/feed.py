@@ -31,14 +31,8 @@ def describe(
             return None if plan is not None and line == _plan_line(plan, in_target) else ("info", line)
         case ev.PlanRefused():
             return "warn", event.message
-        case ev.FitFinished():
-            where = f"{title_of(event.model)} #{event.trial} fold {event.fold + 1}"
-            return "fit", f"{where} {format_score(event.score)} in {event.seconds:.1f}s"
-        case ev.FitFailed():
-            return (
-                "error",
-                f"{title_of(event.model)} #{event.trial} fold {event.fold + 1}: {event.reason}",
-            )
+        case ev.FitStarted() | ev.FitFinished() | ev.FitFailed():
+            return _fit_line(event, title_of(event.model))
         case ev.TrialFinished():
             return "trial", f"{title_of(event.model)} #{event.trial} {format_score(event.score)}"
         case ev.TrialPruned():
@@ -87,6 +81,18 @@ def describe(
             return ("info" if event.status == "ok" and not folds else "warn"), event.message or done
         case _:
             return None
+
+
+def _fit_line(event: ev.FitStarted | ev.FitFinished | ev.FitFailed, title: str) -> tuple[str, str] | None:
+    """The feed line of a fit."""
+    where = f"{title} #{event.trial} fold {event.fold + 1}"
+    match event:
+        case ev.FitStarted():
+            return ("fit", f"{where} starts: {event.reason}") if event.reason else None
+        case ev.FitFinished():
+            return "fit", f"{where} {format_score(event.score)} in {event.seconds:.1f}s"
+        case ev.FitFailed():
+            return "error", f"{where}: {event.reason}"
 
 
 def _result_line(result: ev.TargetResult, plan: ev.PlanMade | None, title_of: Callable[[str], str]) -> tuple[str, str]:
