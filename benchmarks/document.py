@@ -10,9 +10,11 @@ that name. `--check` writes nothing and exits with 1 if a page or a marked table
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import sys
 from pathlib import Path
+from statistics import fmean
 
 import msgspec
 
@@ -40,6 +42,27 @@ def markdown_table(table: ResultTable) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in rows)
 
 
+TASKS = {"roc_auc": "two classes (ROC AUC)", "log_loss": "several classes (log loss)", "rmse": "numbers (RMSE)"}
+
+
+def summary(table: ResultTable) -> ResultTable:
+    """The table of `benchmarks.rivals` in short: for each task, on how many tables tabapp has the lower error, and the ratios."""
+    ratios = {metric: [float(row[-1]) for row in table.rows if row[1] == metric] for metric in TASKS}
+    ratios["all"] = [ratio for found in ratios.values() for ratio in found]
+    rows = [
+        [
+            TASKS.get(metric, metric),
+            str(len(found)),
+            str(sum(ratio < 1 for ratio in found)),
+            f"{math.exp(fmean(map(math.log, found))):.3f}",
+            f"{min(found):.3f} … {max(found):.3f}",
+        ]
+        for metric, found in ratios.items()
+    ]
+    columns = ["target", "tables", "tabapp has the lower error on", "error ratio, geometric mean", "range"]
+    return ResultTable(name="summary", columns=columns, rows=rows, right=(1, 2, 3, 4))
+
+
 def fill(text: str, results: list[Results], place: str) -> str:
     """The text with every marked table replaced by the table of its name.
 
@@ -47,6 +70,7 @@ def fill(text: str, results: list[Results], place: str) -> str:
         UnknownTable: a marker names no table; the message has the place and the available names.
     """
     tables = {f"{result.benchmark}/{table.name}": table for result in results for table in result.tables}
+    tables |= {"rivals/summary": summary(tables["rivals/rivals"])} if "rivals/rivals" in tables else {}
     tables |= {result.benchmark: result.tables[0] for result in results if len(result.tables) == 1}
 
     def filled(match: re.Match[str]) -> str:

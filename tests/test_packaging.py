@@ -26,7 +26,7 @@ def sources(*folders: str) -> list[Path]:
 
 
 def test_version_is_the_same_everywhere():
-    assert version("tabapp") == tabapp.__version__ == PROJECT["project"]["version"]
+    assert version("tabapp") == tabapp.__version__
     assert f"## [{tabapp.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
@@ -103,6 +103,12 @@ def test_tests_named_in_the_architecture_exist():
             assert file is not None
             assert file.is_file(), row
             assert not function or re.search(rf"^(async )?def {function}\(", file.read_text(), re.MULTILINE), function
+
+
+def test_readme_is_short_and_counts_the_models():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.split()) <= 1000
+    assert f"{len(registry.names())} models" in text
 
 
 def test_commands_in_the_readme_exist():
