@@ -17,7 +17,7 @@ DEMO_BUDGET ?= 45s
 # The tests start hundreds of processes, which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 .NOTPARALLEL:
-.PHONY: help install demo test lint format typecheck test-arithmetic test-slow fuzz torture test-minimum coverage docs dist recording bench bench-docs clean
+.PHONY: help install demo test quick pictures lint format typecheck test-arithmetic test-slow fuzz torture test-minimum coverage docs dist recording bench bench-docs clean
 
 help: ## Show all targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
@@ -60,6 +60,12 @@ test: $(VENV)/.installed-test ## Everything that a change must pass.
 	wait $$lint || { kill $$types; exit 1; }; \
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -m "not slow and not gpu"; tests=$$?; \
 	wait $$types && exit $$tests
+
+quick: $(VENV)/.installed-test ## Lint, types, and the fast tests of what changed (SINCE=COMMIT), in about a minute.
+	@$(MAKE) --no-print-directory lint & lint=$$!; \
+	$(MAKE) --no-print-directory typecheck & types=$$!; \
+	$(BIN)/python tools/quick.py $(if $(SINCE),--since $(SINCE)); tests=$$?; \
+	wait $$lint && wait $$types && exit $$tests
 
 test-arithmetic: $(VENV)/.installed-test ## Numeric tests under four instruction sets, as on other processors.
 	set -e; for settings in \
