@@ -15,6 +15,7 @@ from tabapp.bundle.prediction.intervals import Intervals
 from tabapp.bundle.writing.write import BundleContents, CandidateSource, FoldSource
 from tabapp.data.infer import infer_schema
 from tabapp.data.typed import encode_target, typed_frame
+from tabapp.discovery import Found
 from tabapp.engine.fit.run_fit import recipe_id
 from tabapp.ensemble.scaling import ClassScaling
 from tabapp.features.prepare import FeaturePreparer, recipe_for
@@ -40,12 +41,7 @@ def register_linear(monkeypatch):
     monkeypatch.setenv("TABAPP_PLUGINS_DIR", str(USER_PLUGINS))
     # The list of plugin files is cached for the whole process; here it must not contain the folder of the child processes.
     monkeypatch.setattr(plugin_files, "_files", dict)
-    find = registry.find
-
-    def find_with_linear(name):
-        return registry.Found(name, Linear(), None) if name == Linear.name else find(name)
-
-    monkeypatch.setattr(registry, "find", find_with_linear)
+    monkeypatch.setitem(registry.MODELS._found, Linear.name, Found(Linear.name, Linear(), None))
 
 
 def text_table(task, n_rows=160, seed=0):
