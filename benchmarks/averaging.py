@@ -28,7 +28,6 @@ from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, typed_frame
 from tabapp.engine.analyses.averages import averaging_of_ensemble
 from tabapp.engine.analyses.finished_run import FinishedRun
-from tabapp.ensemble.averaging import POWERS
 from tabapp.run.record.folder import RunFolder
 
 MOST_ROWS = 3_000
@@ -74,7 +73,7 @@ def measure(folder: Path, table: str, draw: int, entry: dict[str, Any], data: Pa
     shares = {
         name: 1.0 - error_of(name, truth, mean) / float(np.mean([error_of(name, truth, each) for each in single]))
         for name in metrics.names_for(run.plan.task, first=run.plan.metric)
-        if name in POWERS
+        if metrics.get(name).averaging_power is not None
     }
     return {
         "table": table,
@@ -99,7 +98,7 @@ def summary(found: list[dict[str, Any]]) -> list[list[str]]:
     ratios: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for each in averaged:
         for name, share in each["of_metrics"].items():
-            expected = 1.0 - (1.0 - each["estimated"]) ** POWERS[name]
+            expected = 1.0 - (1.0 - each["estimated"]) ** (metrics.get(name).averaging_power or 0.0)
             if np.isfinite(share):
                 ratios[name].append((share, expected))
     for name, pairs in ratios.items():

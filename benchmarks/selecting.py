@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -23,7 +24,7 @@ from tabapp.ensemble import greedy
 from tabapp.run.record.folder import RunFolder
 
 METRIC = "roc_auc"
-CRITERIA = {"ROC AUC": {}, "log loss": {METRIC: "log_loss"}}
+CRITERIA = {"ROC AUC": None, "log loss": "log_loss"}
 MOST_CANDIDATES = 30
 
 
@@ -38,7 +39,7 @@ def held_out_scores(run: FinishedRun) -> dict[str, float]:
         scored, fitted = folds == fold, folds != fold
         known = [prediction[fitted] for prediction in predictions]
         for name, selected_by in CRITERIA.items():
-            with mock.patch.object(greedy, "SELECTED_BY", selected_by):
+            with mock.patch.dict(metrics.BUILT_IN, {METRIC: replace(metrics.get(METRIC), selected_by=selected_by)}):
                 weights = greedy.select(known, target[fitted], METRIC)
             blended = greedy.blend([prediction[scored] for prediction in predictions], weights)
             scores[name].append(metrics.score(METRIC, target[scored], blended))

@@ -14,6 +14,9 @@ from tabapp import discovery, metrics, plugin_files
 from tabapp.errors import UsageError
 from tabapp.metrics import Metric, registry
 from tabapp.metrics.registry import BUILT_IN
+from tabapp.models import registry as model_registry
+from tabapp.models.check_subject import Subject
+from tabapp.models.check_tables import make_table
 
 N_ROWS = 400
 COST = "cost:fn=5,fp=1"
@@ -316,6 +319,52 @@ def test_contradictory_metrics_are_rejected(changes, message):
         replace(BUILT_IN["accuracy"], **changes)
 
 
+def raises_on_one_class(truth, prediction, weight):
+    if len(np.unique(truth if weight is None else truth[weight > 0])) < 2:
+        raise ValueError("Only one class is present in y_true.")
+    return float(np.average(prediction[:, 1] > 0.5, weights=weight))
+
+
+def test_metric_that_raises_on_rows_of_one_class_is_undefined_there(monkeypatch: pytest.MonkeyPatch):
+    picky = replace(BUILT_IN["roc_auc"], name="picky", function=raises_on_one_class, resampler=None, blender=None)
+    monkeypatch.setitem(BUILT_IN, "picky", picky)
+    truth, prediction = make("binary")
+    ones = truth[truth == 1]
+    assert np.isnan(metrics.score("picky", ones, prediction[: len(ones)]))
+    assert np.isnan(metrics.score("picky", truth, prediction, (truth == 1).astype(float)))
+    assert metrics.loss("picky", ones, prediction[: len(ones)]) == np.inf
+    assert np.isnan(metrics.interval("picky", ones, prediction[: len(ones)], seed=0)).all()
+    parts, function = picky.blended(np.stack([prediction, prediction]), np.ones(N_ROWS), None)
+    assert np.isnan(function(parts.mean(axis=0)))
+    with pytest.raises(IndexError):
+        metrics.score("picky", truth, prediction[:, :1])
+
+
+@pytest.mark.parametrize("model", ["lightgbm", pytest.param("mlp", marks=pytest.mark.slow)])
+def test_metric_that_raises_on_rows_of_one_class_fails_no_fit(model: str, monkeypatch: pytest.MonkeyPatch):
+    picky = replace(BUILT_IN["roc_auc"], name="picky", function=raises_on_one_class, resampler=None, blender=None)
+    monkeypatch.setitem(BUILT_IN, "picky", picky)
+    table, spec, n_classes = make_table("binary", n_rows=120)
+    one_class = table.take(table.target == 1).take(slice(0, 20))
+    reports: list[float] = []
+    fitted = (
+        Subject(model_registry.get(model))
+        .quick()
+        .fit(
+            "binary",
+            table,
+            spec,
+            n_classes,
+            one_class,
+            metric="picky",
+            on_report=lambda step, value: reports.append(value),
+        )
+    )
+    assert np.isfinite(fitted.predict(table)).all()
+    assert reports
+    assert np.isnan(reports).all()
+
+
 HIT_RATE = """
 import numpy as np
 from tabapp.metrics import Metric
@@ -373,8 +422,9 @@ def test_metric_files_and_model_files_are_distinguished(plugin_folder: Path):
             "its function fails on a binary example: AttributeError",
         ),
         (HIT_RATE.replace("weights=weight", "weights=weight[:3]"), "its function fails on a binary example"),
+        (HIT_RATE.replace("function=hit_rate", "function=hit_rate, selected_by='rmse'"), "its selected_by, 'rmse'"),
     ],
-    ids=["name", "type", "import", "function", "weights"],
+    ids=["name", "type", "import", "function", "weights", "selection"],
 )
 def test_broken_file_is_reported_and_other_metrics_work(plugin_folder: Path, text: str, reason: str):
     (plugin_folder / "hit_rate.py").write_text(text)

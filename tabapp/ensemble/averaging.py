@@ -30,14 +30,6 @@ MOST_SHARE = 0.5
 LEAST_PROBABILITY = 1e-6
 N_DRAWS, LEAST_FACTOR = 10, 0.5
 
-POWERS = {
-    **dict.fromkeys(("rmse", "mae", "mape", "median_absolute_error"), 0.5),
-    **dict.fromkeys(("r2", "log_loss", "brier", "roc_auc", "average_precision"), 1.0),
-    **dict.fromkeys(("accuracy", "balanced_accuracy", "f1"), 1.0),
-}
-"""How the error of a metric depends on the squared error of the predictions or the Brier score. It is an approximation for metrics
-that are not proportional to a power of these (`benchmarks/results/averaging.json`)."""
-
 
 @dataclass(frozen=True)
 class Averaging:
@@ -52,11 +44,15 @@ class Averaging:
     temperature: float = 1.0
 
     def score(self, metric: str, score: float) -> float:
-        """The expected score of the mean, given that of single fold models; unchanged for a metric that is not built in."""
-        if metric not in POWERS:
+        """The expected score of the mean, given that of single fold models; unchanged for a metric without `averaging_power`.
+
+        It is an approximation for metrics that are not proportional to a power (`benchmarks/results/averaging.json`).
+        """
+        found = metrics.get(metric)
+        if found.averaging_power is None:
             return score
-        best = 1.0 if metrics.get(metric).greater_is_better else 0.0
-        return best + (score - best) * (1.0 - self.share) ** POWERS[metric]
+        best = 1.0 if found.greater_is_better else 0.0
+        return best + (score - best) * (1.0 - self.share) ** found.averaging_power
 
 
 NO_AVERAGING = Averaging()

@@ -34,9 +34,6 @@ HARM = 0.1
 """A member without which the cross-fitted error is lower by this share is left out. Selection on the other folds cannot see that a
 candidate's model of one fold is broken, such as a network that was stopped after its first epoch."""
 
-SELECTED_BY = {"roc_auc": "log_loss"}
-"""Metrics whose ensembles are selected by another one. With few positives the ROC AUC is a noisy criterion, and it compares rows of
-folds whose models have different scales: selected by log loss, ensembles rank held-out rows better (`benchmarks.selecting`)."""
 
 _TIE = 1e-12
 
@@ -83,7 +80,7 @@ class _Problem:
     @property
     def criterion(self) -> metrics.Metric:
         """The metric that selects."""
-        return metrics.get(SELECTED_BY.get(self.metric, self.metric))
+        return metrics.get(metrics.get(self.metric).selected_by or self.metric)
 
 
 def blend(predictions: Sequence[Array], weights: Weights) -> Array:
@@ -107,7 +104,7 @@ def select(
 ) -> Weights:
     """Select the weights of a blend greedily with replacement.
 
-    Each round adds the candidate that gives the running mean the lowest loss, in the metric or in that of `SELECTED_BY`; ties go to
+    Each round adds the candidate that gives the running mean the lowest loss, in the metric or its `selected_by`; ties go to
     a current member, then to the first. The result is the first round with the lowest loss. A candidate with NaN or infinite
     predictions is never selected.
 
@@ -269,10 +266,13 @@ def cross_fitted(
 
     chosen, blended = _bagged(candidates, parts, problem)
     calibration, prediction = calibrated(blended)
-    for temperature in SHARPER if is_final and metric == "log_loss" and len(usable) > 1 else ():
+    losses = metrics.get(metric).row_losses
+    for temperature in SHARPER if is_final and len(usable) > 1 else ():
+        if losses is None:
+            break
         sharper = _bagged(candidates, parts, problem, temperature)
         after = calibrated(sharper[1])
-        gain = metrics.log_loss_rows(codes, prediction) - metrics.log_loss_rows(codes, after[1])
+        gain = losses(codes, prediction) - losses(codes, after[1])
         if not float(np.average(gain, weights=weight)) > float(gain.std()) / math.sqrt(len(gain)):
             break
         (chosen, blended), (calibration, prediction) = sharper, after

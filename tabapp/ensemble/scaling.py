@@ -116,7 +116,7 @@ def lowest_scaling(
         temperature, weight: as in `fit_scaling`.
         penalty: see `PENALTY`.
     """
-    sample = sample_rows(codes, "log_loss", max(MAX_CELLS // values.shape[1], LEAST_ROWS), seed, weight)
+    sample = sample_rows(codes, metrics.LOG_LOSS, max(MAX_CELLS // values.shape[1], LEAST_ROWS), seed, weight)
     shares = np.ones(len(sample.rows)) if sample.weight is None else sample.weight / sample.weight.mean()
     part = np.random.default_rng(seed).permutation(len(codes)) % N_PARTS
     power = 1.0 / (temperature or 1.0)

@@ -50,7 +50,7 @@ def fit_temperature(
     """
     if len(target) < LEAST_ROWS:
         return None
-    sample = sample_rows(target, "log_loss", max(MAX_CELLS // probabilities.shape[1], LEAST_ROWS), seed, weight)
+    sample = sample_rows(target, metrics.LOG_LOSS, max(MAX_CELLS // probabilities.shape[1], LEAST_ROWS), seed, weight)
     values, codes = np.asarray(probabilities)[sample.rows].astype(np.float64), np.asarray(target)[sample.rows]
     shares = np.ones(len(codes)) if sample.weight is None else sample.weight
     part = np.random.default_rng(seed).permutation(len(codes)) % N_PARTS
@@ -73,7 +73,7 @@ def lowest_temperature(values: Array, codes: Array, shares: Array) -> float:
     from scipy.optimize import minimize_scalar
 
     def loss(logarithm: float) -> float:
-        return metrics.score("log_loss", codes, tempered(values, math.exp(logarithm)), shares)
+        return metrics.score(metrics.LOG_LOSS, codes, tempered(values, math.exp(logarithm)), shares)
 
     bounds = math.log(LOWEST), math.log(HIGHEST)
     found: Any = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": TOLERANCE})

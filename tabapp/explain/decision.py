@@ -156,7 +156,7 @@ def function_of_counts(metric: str) -> Callable[[Counts], Float64]:
     """
     truth = np.array([1.0, 0.0, 1.0, 0.0])
     labels = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
-    function = metrics.get(metric).function
+    function = metrics.get(metric).value
 
     def values(counts: Counts) -> Float64:
         cells = np.column_stack([counts.tp, counts.fp, counts.fn, counts.tn])

@@ -9,19 +9,23 @@ third-party metric needs no change here (see `registry.py`):
     METRIC = Metric(name="NAME", title=…, description=…, tasks=…, greater_is_better=…, needs_probability=…, function=…)
 """
 
-from tabapp.metrics.classification import log_loss_rows
+from tabapp.metrics.classification import average_precision, log_loss_rows, roc_auc
 from tabapp.metrics.cost import EXAMPLE as COST_EXAMPLE
-from tabapp.metrics.metric import Array, Criterion, Metric, Task
-from tabapp.metrics.registry import default_metric, for_task, get, known, names, names_for
+from tabapp.metrics.metric import LOG_LOSS, RMSE, Array, Criterion, Metric, Task
+from tabapp.metrics.registry import BUILT_IN, default_metric, for_task, get, known, names, names_for
 from tabapp.metrics.scoring import approximate_interval, interval, is_better, loss, score
 
 __all__ = [
+    "BUILT_IN",
     "COST_EXAMPLE",
+    "LOG_LOSS",
+    "RMSE",
     "Array",
     "Criterion",
     "Metric",
     "Task",
     "approximate_interval",
+    "average_precision",
     "default_metric",
     "for_task",
     "get",
@@ -32,5 +36,6 @@ __all__ = [
     "loss",
     "names",
     "names_for",
+    "roc_auc",
     "score",
 ]

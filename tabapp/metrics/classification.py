@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tabapp.metrics.metric import BINARY, CLASSIFICATION, Array, Metric, mean, weights_or_ones
+from tabapp.metrics.metric import BINARY, CLASSIFICATION, LOG_LOSS, Array, Metric, mean, weights_or_ones
 
 LEAST_PROBABILITY = 1e-7
 """Probabilities below it count as it in the log loss."""
@@ -31,7 +31,8 @@ def _roc_auc_in_order(positive: Array, scores: Array, weight: Array | None) -> f
     return float((tied_positive * (below + 0.5 * tied_negative)).sum() / (total_positive * total_negative))
 
 
-def _roc_auc(truth: Array, prediction: Array, weight: Array | None) -> float:
+def roc_auc(truth: Array, prediction: Array, weight: Array | None = None) -> float:
+    """ROC AUC of (rows, classes) probabilities; NaN for rows of one class."""
     return _resampled_roc_auc(truth, prediction)(weight)
 
 
@@ -67,7 +68,7 @@ def _blended_roc_auc(predictions: Array, truth: Array, weight: Array | None) -> 
     positive = truth == 1
     by_class = weight is None or all(np.ptp(weight[rows]) == 0 for rows in (positive, ~positive) if rows.any())
     if predictions.shape[-1] != 2 or not by_class:
-        return predictions, lambda blend: _roc_auc(truth, blend, weight)
+        return predictions, lambda blend: roc_auc(truth, blend, weight)
     n_pairs = int(positive.sum()) * int((~positive).sum())
 
     def function(scores: Array) -> float:
@@ -80,7 +81,8 @@ def _blended_roc_auc(predictions: Array, truth: Array, weight: Array | None) -> 
     return predictions[:, :, 1], function
 
 
-def _average_precision(truth: Array, prediction: Array, weight: Array | None) -> float:
+def average_precision(truth: Array, prediction: Array, weight: Array | None = None) -> float:
+    """Average precision of the second of (rows, 2) probabilities; NaN without rows of its class."""
     scores = prediction[:, 1]
     w = weights_or_ones(weight, len(scores))
     order = np.argsort(-scores, kind="stable")
@@ -162,9 +164,12 @@ METRICS: tuple[Metric, ...] = (
         tasks=CLASSIFICATION,
         greater_is_better=True,
         needs_probability=True,
-        function=_roc_auc,
+        function=roc_auc,
         resampler=_resampled_roc_auc,
         blender=_blended_roc_auc,
+        # With few positives the ROC AUC is a noisy criterion, and it compares rows of folds whose models have different scales.
+        selected_by=LOG_LOSS,
+        averaging_power=1.0,
     ),
     Metric(
         name="log_loss",
@@ -176,6 +181,8 @@ METRICS: tuple[Metric, ...] = (
         function=_log_loss,
         resampler=_resampled_log_loss,
         blender=_blended_log_loss,
+        row_losses=log_loss_rows,
+        averaging_power=1.0,
     ),
     Metric(
         name="accuracy",
@@ -185,6 +192,7 @@ METRICS: tuple[Metric, ...] = (
         greater_is_better=True,
         needs_probability=False,
         function=_accuracy,
+        averaging_power=1.0,
     ),
     Metric(
         name="balanced_accuracy",
@@ -194,6 +202,7 @@ METRICS: tuple[Metric, ...] = (
         greater_is_better=True,
         needs_probability=False,
         function=_balanced_accuracy,
+        averaging_power=1.0,
     ),
     Metric(
         name="f1",
@@ -203,6 +212,7 @@ METRICS: tuple[Metric, ...] = (
         greater_is_better=True,
         needs_probability=False,
         function=_f1,
+        averaging_power=1.0,
     ),
     Metric(
         name="average_precision",
@@ -211,7 +221,8 @@ METRICS: tuple[Metric, ...] = (
         tasks=BINARY,
         greater_is_better=True,
         needs_probability=True,
-        function=_average_precision,
+        function=average_precision,
+        averaging_power=1.0,
     ),
     Metric(
         name="brier",
@@ -221,5 +232,6 @@ METRICS: tuple[Metric, ...] = (
         greater_is_better=False,
         needs_probability=True,
         function=_brier,
+        averaging_power=1.0,
     ),
 )

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from tabapp.task import TASKS, Task
+
 Array = npt.NDArray[Any]
-Task = Literal["binary", "multiclass", "regression"]
 Criterion = Literal["log_loss", "rmse", "mae"]
+LOG_LOSS: Criterion = "log_loss"
+RMSE: Criterion = "rmse"
 
 Function = Callable[[Array, Array, Array | None], float]
 Resampler = Callable[[Array, Array], Callable[[Array | None], float]]
@@ -38,8 +41,8 @@ class Metric:
         needs_probability: whether it depends on the probabilities themselves and not only on the predicted label.
         function: `function(truth, prediction, weight)`. For classification, truth is (rows,) class codes and prediction is
             (rows, classes) probabilities; for regression both are (rows,) in target units. Weight is (rows,) or None; whole
-            weights must equal repeated rows, because the bootstrap relies on it. Returns NaN where the metric is undefined,
-            such as a ROC AUC of rows of one class.
+            weights must equal repeated rows, because the bootstrap relies on it. Where the metric is undefined, it returns NaN,
+            such as the ROC AUC of rows of one class; an exception on rows of one class or value means the same.
         criterion: the loss that boosters and networks monitor for early stopping when a run is scored by this metric; by
             default log loss for classification and RMSE for regression. Choose "mae" if outliers barely move the metric.
         resampler: `resampler(truth, prediction)` returns the metric as a function of the row weights alone, with all work
@@ -47,6 +50,13 @@ class Metric:
         blender: `blender(predictions, truth, weight)` takes stacked predictions (candidates, rows[, classes]) and returns the
             part of them that the metric depends on, (candidates, ...), and the metric as a function of a mean of such parts.
             Ensemble selection calls it thousands of times. Without one, `function` is called with the whole prediction.
+        selected_by: name of the built-in metric that selects the weights of ensembles for this one; None means itself.
+        row_losses: `row_losses(truth, prediction)` returns the (rows,) losses whose mean the metric is. Weights of ensembles are
+            then also selected with sharper probabilities, as far as these losses fall.
+        averaging_power: the error of the metric is about proportional to this power of the squared error of the predictions, or of
+            the Brier score. The error is the score, or its distance from 1 if greater is better. The score of an ensemble then
+            includes what new rows gain from the mean over the models of all folds; with None, the default, it does not.
+        has_unit: whether a score of numbers changes with their unit, as by default. Only others are averaged over several targets.
 
     Raises:
         ValueError: the name, the tasks or the criterion cannot be used.
@@ -62,12 +72,16 @@ class Metric:
     criterion: Criterion | None = None
     resampler: Resampler | None = None
     blender: Blender | None = None
+    selected_by: str | None = None
+    row_losses: Callable[[Array, Array], Array] | None = None
+    averaging_power: float | None = None
+    has_unit: bool = True
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"the name {self.name!r} must consist of lower-case letters, digits and underscores")
-        if not self.tasks or not set(self.tasks) <= set(get_args(Task)):
-            raise ValueError(f"the tasks {self.tasks} must be among {', '.join(get_args(Task))}")
+        if not self.tasks or not set(self.tasks) <= set(TASKS):
+            raise ValueError(f"the tasks {self.tasks} must be among {', '.join(TASKS)}")
         if "regression" in self.tasks and len(self.tasks) > 1:
             raise ValueError(
                 "a metric scores either class probabilities or numbers, so regression must be its only task"
@@ -85,6 +99,20 @@ class Metric:
         """The loss to monitor for early stopping."""
         return self.criterion or ("log_loss" if self.is_classification else "rmse")
 
+    @property
+    def chooses_threshold(self) -> bool:
+        """Whether the threshold of a binary classifier can be chosen by the metric."""
+        return "binary" in self.tasks and not self.needs_probability
+
+    def value(self, truth: Array, prediction: Array, weight: Array | None) -> float:
+        """The metric; NaN where it is undefined."""
+        try:
+            return self.function(truth, prediction, weight)
+        except Exception:
+            if len(np.unique(truth if weight is None else truth[np.asarray(weight) > 0])) > 1:
+                raise
+            return float("nan")
+
     def as_loss(self, score: float) -> float:
         """A score with its sign chosen so that lower is better; infinite where the metric is undefined."""
         if np.isnan(score):
@@ -95,13 +123,13 @@ class Metric:
         """The metric of fixed predictions as a function of the row weights."""
         if self.resampler is not None:
             return self.resampler(truth, prediction)
-        return lambda weight: self.function(truth, prediction, weight)
+        return lambda weight: self.value(truth, prediction, weight)
 
     def blended(self, predictions: Array, truth: Array, weight: Array | None) -> tuple[Array, Callable[[Array], float]]:
         """The part of stacked predictions that the metric depends on, and the metric of a mean of such parts."""
         if self.blender is not None:
             return self.blender(predictions, truth, weight)
-        return predictions, lambda blend: self.function(truth, blend, weight)
+        return predictions, lambda blend: self.value(truth, blend, weight)
 
 
 def mean(values: Array, weight: Array | None) -> float:

@@ -81,6 +81,10 @@ def _why_unusable(name: str, metric: Metric) -> str | None:
     """Try a metric on a dozen rows, so that an error shows before a run and not at its end."""
     if metric.name != name:
         return f"it is named {metric.name!r} instead of {name!r}"
+    if metric.selected_by is not None:
+        other = BUILT_IN.get(metric.selected_by)
+        if other is None or not set(metric.tasks) <= set(other.tasks):
+            return f"its selected_by, {metric.selected_by!r}, is no built-in metric of the same tasks"
     for task in metric.tasks:
         for part, attempt in _attempts(metric, task).items():
             try:

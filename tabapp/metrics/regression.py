@@ -60,6 +60,7 @@ METRICS: tuple[Metric, ...] = (
         needs_probability=False,
         function=_rmse,
         resampler=_resampled_rmse,
+        averaging_power=0.5,
     ),
     Metric(
         name="mae",
@@ -71,6 +72,7 @@ METRICS: tuple[Metric, ...] = (
         function=_mae,
         criterion="mae",
         resampler=_resampled_mae,
+        averaging_power=0.5,
     ),
     Metric(
         name="r2",
@@ -80,6 +82,8 @@ METRICS: tuple[Metric, ...] = (
         greater_is_better=True,
         needs_probability=False,
         function=_r2,
+        averaging_power=1.0,
+        has_unit=False,
     ),
     Metric(
         name="mape",
@@ -90,6 +94,8 @@ METRICS: tuple[Metric, ...] = (
         needs_probability=False,
         function=_mape,
         criterion="mae",
+        averaging_power=0.5,
+        has_unit=False,
     ),
     Metric(
         name="median_absolute_error",
@@ -100,5 +106,6 @@ METRICS: tuple[Metric, ...] = (
         needs_probability=False,
         function=_median_absolute_error,
         criterion="mae",
+        averaging_power=0.5,
     ),
 )

@@ -16,7 +16,7 @@ def score(name: str, truth: Array, prediction: Array, weight: Array | None = Non
     """One metric of predictions, in its own units and direction (see `Metric` for the shapes); NaN where it is undefined."""
     if weight is not None and not np.sum(weight) > 0:
         return math.nan
-    return get(name).function(truth, prediction, weight)
+    return get(name).value(truth, prediction, weight)
 
 
 def loss(name: str, truth: Array, prediction: Array, weight: Array | None = None) -> float:

@@ -49,7 +49,7 @@ def learns_and_saves(subject: Subject, task: Task) -> None:
     truth = new.target
     assert truth is not None
     flat = np.full(300, truth.mean()) if task == "regression" else np.full((300, n_classes), 1 / n_classes)
-    name = "rmse" if task == "regression" else "log_loss"
+    name = metrics.get(metrics.default_metric(task)).early_stopping
     loss, constant = metrics.loss(name, truth, prediction), metrics.loss(name, truth, flat.astype(np.float32))
     demand(
         loss < EXPECTED_GAIN * constant,
@@ -159,10 +159,12 @@ def few_rows(subject: Subject, task: Task) -> None:
 
 
 def undefined_metric(subject: Subject) -> None:
-    """Accept early-stopping rows of a single class, for which roc_auc is undefined."""
+    """Accept early-stopping rows of a single class, for which the default metric is undefined."""
     table, spec, n_classes = subject.accepted("binary")
     one_class = table.take(table.target == 1).take(slice(0, 30))
-    model = subject.quick().fit("binary", table, spec, n_classes, valid=one_class, metric="roc_auc")
+    model = subject.quick().fit(
+        "binary", table, spec, n_classes, valid=one_class, metric=metrics.default_metric("binary")
+    )
     check_prediction(model.predict(table), "binary", len(table), 2)
 
 
@@ -294,7 +296,8 @@ CHECKS: tuple[tuple[str, Callable[[Subject], None]], ...] = (
     ("undefined metric", undefined_metric),
     *(
         (f"metric {m}", lambda s, m=m: any_metric(s, m))
-        for m in ("accuracy", "f1", "average_precision", "brier", "balanced_accuracy", "log_loss")
+        for m in metrics.BUILT_IN
+        if m != metrics.default_metric("binary") and "binary" in metrics.get(m).tasks
     ),
     *((f"deadline in the past: {t}", lambda s, t=t: past_deadline(s, t)) for t in TASKS),
     ("can be stopped", can_be_stopped),

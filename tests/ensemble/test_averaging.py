@@ -111,7 +111,7 @@ def test_a_mean_of_noisy_probabilities_gets_a_lower_temperature(n_classes):
         ("r2", 0.5, 0.595),
         ("log_loss", 0.5, 0.405),
         ("roc_auc", 0.9, 0.919),
-        ("cost:0=1", 5.0, 5.0),
+        ("cost:fn=5,fp=1", 5.0, 5.0),
     ],
 )
 def test_a_score_gets_better_by_the_gain_in_its_own_units(metric, score, expected):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tabapp import metrics
-from tabapp.ensemble.greedy import SELECTED_BY, blend, cross_fitted, select
+from tabapp.ensemble.greedy import blend, cross_fitted, select
 from tabapp.metrics import registry
 
 
@@ -28,7 +28,7 @@ def regression_candidates(n_rows=500, n_candidates=4, seed=0):
 
 def reference_select(predictions, target, metric, weight=None, n_rounds=25):
     """The loop of the paper without optimizations."""
-    metric = SELECTED_BY.get(metric, metric)
+    metric = metrics.get(metric).selected_by or metric
     chosen, trajectory = [], []
     for _ in range(n_rounds):
         losses = [

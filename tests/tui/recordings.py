@@ -130,7 +130,12 @@ def plan(**changes: object) -> ev.PlanMade:
         metric="roc_auc",
         metric_title="ROC AUC",
         metrics=tuple(
-            ev.MetricView(name=metric.name, title=metric.title, description=metric.description)
+            ev.MetricView(
+                name=metric.name,
+                title=metric.title,
+                description=metric.description,
+                chooses_threshold=metric.chooses_threshold,
+            )
             for metric in metrics.for_task("binary")
         ),
         greater_is_better=True,

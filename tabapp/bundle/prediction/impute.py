@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tabapp import metrics
 from tabapp.bundle.prediction.local import LocalPredictor, bundle_errors, name_of
 from tabapp.bundle.prediction.uncertainty import uncertainty_column, uncertainty_of
 from tabapp.data.columns import column_of
@@ -128,7 +129,7 @@ def train_imputer(
         context = FitContext(
             task="regression",
             n_classes=1,
-            metric="rmse",
+            metric=metrics.default_metric("regression"),
             features=spec,
             seed=seed,
             device=device,

@@ -62,10 +62,10 @@ def choose_bundle_threshold(run: FinishedRun, metric: str) -> events.ThresholdCh
         set_threshold(run.folder.bundle, None)
         return events.ThresholdChosen(value=None)
     found = metrics.get(metric)
-    if "binary" not in found.tasks or found.needs_probability:
+    if not found.chooses_threshold:
+        others = ", ".join(each.name for each in metrics.for_task("binary") if each.chooses_threshold)
         raise UsageError(
-            f"{found.title} does not depend on a threshold. Choose one of accuracy, balanced_accuracy, f1 and "
-            f"{metrics.COST_EXAMPLE}."
+            f"{found.title} does not depend on a threshold. Choose one of {others} and {metrics.COST_EXAMPLE}."
         )
     if len(run.truth) < LEAST_SCORED_ROWS:
         raise UsageError(f"A threshold needs at least {LEAST_SCORED_ROWS} scored rows; the run has {len(run.truth)}.")

@@ -165,8 +165,8 @@ def _classification(
         bins, error = plots.calibration(truth == 1, prediction[:, 1])
     else:
         bins, error = plots.calibration(prediction.argmax(axis=1) == truth, prediction.max(axis=1))
-    area = metrics.score("roc_auc", truth, prediction)
-    average = metrics.score("average_precision", truth, prediction) if binary else float("nan")
+    area = metrics.roc_auc(truth, prediction)
+    average = metrics.average_precision(truth, prediction) if binary else float("nan")
     return ev.EvaluationReady(
         **common,
         labels=labels,
@@ -185,5 +185,5 @@ def _classification(
             for row in bins
         ),
         calibration_error=plots.rounded(error),
-        log_loss=plots.rounded(metrics.score("log_loss", truth, prediction)),
+        log_loss=plots.rounded(metrics.score(metrics.LOG_LOSS, truth, prediction)),
     )

@@ -181,7 +181,7 @@ def approximate_shape(
     n_unlabeled: int = 0,
     n_other_targets: int = 0,
     n_monotonic: int = 0,
-    metric: str = "rmse",
+    metric: str = metrics.RMSE,
 ) -> Shape:
     """The size of the problem estimated from the schema, before features are prepared."""
     kinds = [column.kind for column in schema.features]
@@ -195,7 +195,7 @@ def approximate_shape(
         n_unlabeled,
         n_other_targets,
         n_monotonic,
-        target_ratio=schema.target_ratio if metrics.get(metric).early_stopping == "rmse" else 0.0,
+        target_ratio=schema.target_ratio if metrics.get(metric).early_stopping == metrics.RMSE else 0.0,
     )
 
 
@@ -418,7 +418,13 @@ def plan_event(plan: Plan, schema: Schema, config: RunConfig) -> ev.PlanMade:
         metric=plan.metric,
         metric_title=metric.title,
         metrics=tuple(
-            ev.MetricView(name=each.name, title=each.title, description=each.description)
+            ev.MetricView(
+                name=each.name,
+                title=each.title,
+                description=each.description,
+                chooses_threshold=each.chooses_threshold,
+                has_unit=each.has_unit,
+            )
             for each in map(metrics.get, metrics.names_for(plan.task, first=plan.metric))
         ),
         greater_is_better=metric.greater_is_better,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from tabapp.metrics import LOG_LOSS, RMSE
 from tabapp.metrics.classification import LEAST_PROBABILITY
 from tabapp.nn.training.members import Member
 from tabapp.nn.training.objective import target_of
@@ -46,13 +47,13 @@ class StackedLosses:
     def __call__(self, output: Tensor) -> Tensor:
         """(members,) float64 losses, infinite where one is undefined, of (members, rows, d_out) outputs."""
         output = output.double()
-        if self._criterion == "log_loss":
+        if self._criterion == LOG_LOSS:
             rows = self._nats(output)
         else:
             # Predictions are float32 numbers, as everywhere.
             predicted = (output[:, :, 0] * self._std + self._mean).clamp(self._least, self._most).to(torch.float32)
             rows = (self._truth - predicted.double()).abs()
-        is_rmse = self._criterion == "rmse"
+        is_rmse = self._criterion == RMSE
         losses = ((rows.square() if is_rmse else rows) * self._shares).sum(1)
         return (losses.sqrt() if is_rmse else losses).nan_to_num(nan=float("inf"))
 

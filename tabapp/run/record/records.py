@@ -42,11 +42,14 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MetricView(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric that is defined for the task: its name as an option, its title and a one-line description."""
+    """A metric that is defined for the task: its name as an option, its title, a one-line description, whether it chooses a
+    threshold, and whether its score has the unit of the target."""
 
     name: str
     title: str
     description: str
+    chooses_threshold: bool = False
+    has_unit: bool = True
 
 
 class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from tabapp.run.record.events import PlanMade
 from tabapp.run.record.state import RunState, is_partial
-
-_WITHOUT_UNIT = frozenset({"r2", "mape"})
-"""Metrics of a regression whose scale is the same for every target."""
 
 
 def mean_score(state: RunState) -> tuple[str, float] | None:
@@ -18,9 +16,13 @@ def mean_score(state: RunState) -> tuple[str, float] | None:
     scores = [end.best.score for end in ends if end is not None and end.best is not None and end.best.score is not None]
     if len(ends) < 2 or len(scores) < len(ends) or len({plan.metric for plan in plans}) > 1:
         return None
-    if any(plan.task == "regression" and plan.metric not in _WITHOUT_UNIT for plan in plans):
+    if any(plan.task == "regression" and _has_unit(plan) for plan in plans):
         return None
     return plans[0].metric_title, sum(scores) / len(scores)
+
+
+def _has_unit(plan: PlanMade) -> bool:
+    return next((metric.has_unit for metric in plan.metrics if metric.name == plan.metric), True)
 
 
 def partial_note(state: RunState) -> str:

@@ -116,7 +116,7 @@ class ExplainView(RunView):
                 self.tabapp.push_screen(Reading("Analyses", tables_content(diagnosis_tables(state), self._room)))
             case d.THRESHOLD:
                 title = "Threshold: the best by which metric"
-                options = [Option(*each) for each in d.THRESHOLD_OPTIONS]
+                options = [Option(*each) for each in d.threshold_options(state)]
                 self.tabapp.push_screen(Choice(title, options), self._metric_chosen)
             case d.FAIRNESS:
                 columns = state.schema.columns if state.schema is not None else ()

@@ -60,13 +60,14 @@ def analysis_options(state: RunState, known: int) -> list[tuple[str, str, str]]:
     return [*options, (FAIRNESS, NAMES[FAIRNESS], "rates, errors and calibration per group")]
 
 
-THRESHOLD_OPTIONS = [
-    ("f1", "F1", "precision and recall"),
-    ("balanced_accuracy", "Balanced accuracy", "mean recall of both classes"),
-    ("accuracy", "Accuracy", "share of correct labels"),
-    (COST, "Costs", "of a false negative and a false positive"),
-    ("none", "0.5", "restore the more probable class"),
-]
+def threshold_options(state: RunState) -> list[tuple[str, str, str]]:
+    """The metrics that a threshold can be chosen by, and costs: value, label and note."""
+    known = [metric for metric in state.plan.metrics if metric.chooses_threshold] if state.plan is not None else []
+    return [
+        *((each.name, each.title[:1].upper() + each.title[1:], each.description.partition(";")[0]) for each in known),
+        (COST, "Costs", "of a false negative and a false positive"),
+        ("none", "0.5", "restore the more probable class"),
+    ]
 
 
 def attention_options(state: RunState) -> list[tuple[str, str, str]]:
