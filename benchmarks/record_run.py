@@ -29,6 +29,7 @@ from tabapp.run.protocol.client import start_engine
 from tabapp.run.record import commands as cmd
 from tabapp.run.record import events as ev
 from tabapp.run.record.commands import AnyCommand
+from tabapp.run.record.event_lines import encode
 from tabapp.run.record.folder import EventReader, RunFolder, create_run
 from tests.recordings import FOLDER, START
 from tests.tables import write_breast_cancer, write_mixed, write_wine
@@ -201,7 +202,7 @@ def neutral(events: list[ev.AnyEvent], folder: RunFolder, name: str) -> bytes:
             changes["deadline"] = round(event.deadline + shift, 3)
         if isinstance(event, ev.RunStarted | ev.FitStarted):
             changes["pid"] = 4000 + number
-        lines.append(ev.encode(msgspec.structs.replace(event, **changes)))
+        lines.append(encode(msgspec.structs.replace(event, **changes)))
     text = b"".join(lines).decode()
     # The longest first, because one may contain another.
     for path, word in (

@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 from tabapp.run.record import events as ev
+from tabapp.run.record.event_lines import encode
 from tabapp.run.record.folder import EventReader, RunFolder, list_runs
 from tabapp.tui.app import AttachedApp
 from tabapp.tui.screens.predict import PredictView
@@ -63,7 +64,7 @@ def copy_until(folder: RunFolder, moment: float | None, copies: Path) -> RunFold
         # A run without a screen does not wait for its start.
         kept = [event for event in kept if not isinstance(event, ev.StageChanged) or event.stage == "reading"]
         kept.append(ev.StageChanged(stage="ready", seq=kept[-1].seq + 1, t=kept[-1].t))
-    copy.events.write_bytes(b"".join(ev.encode(event) for event in kept))
+    copy.events.write_bytes(b"".join(encode(event) for event in kept))
     return copy
 
 

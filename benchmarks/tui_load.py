@@ -27,6 +27,7 @@ import msgspec
 from benchmarks.machine import RESULTS, machine, report
 from tabapp.run.options.config import RunConfig
 from tabapp.run.record import events as ev
+from tabapp.run.record.event_lines import encode
 from tabapp.run.record.folder import RunFolder, create_run
 
 TICK_SECONDS = 1 / 60
@@ -128,7 +129,7 @@ class Load:
         lines: list[bytes] = []
         for event in events:
             self.seq += 1
-            lines.append(ev.encode(msgspec.structs.replace(event, seq=self.seq, t=time.time())))
+            lines.append(encode(msgspec.structs.replace(event, seq=self.seq, t=time.time())))
         return b"".join(lines)
 
 

@@ -36,6 +36,7 @@ from tabapp.run.protocol.client import describe_full_disk
 from tabapp.run.record import commands as cmd
 from tabapp.run.record import events as ev
 from tabapp.run.record.confining import reject_outside
+from tabapp.run.record.event_lines import is_damaged
 from tabapp.run.record.folder import CommandReader, EventLog, EventReader, LineReader, RunFolder, reject_links
 from tabapp.run.record.state import seconds_used
 from tabapp.run.texts.environment import environment
@@ -70,7 +71,7 @@ class Session:
         self._history = history = EventReader(folder.events).read_new()
         self._used = seconds_used(history)
         self._resumed = any(isinstance(event, ev.RunStarted) for event in history)
-        self._n_damaged = sum(map(ev.is_damaged, LineReader(folder.events).read_new()))
+        self._n_damaged = sum(map(is_damaged, LineReader(folder.events).read_new()))
         self._commands = CommandReader(folder.commands, resumed=self._resumed, reject=self._warn)
         self._parent = os.getppid()
         self._log = EventLog(folder.events)

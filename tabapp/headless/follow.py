@@ -20,8 +20,10 @@ from tabapp.headless.summary import print_result
 from tabapp.run.protocol.client import BUSY, describe_death, start_engine
 from tabapp.run.record import events as ev
 from tabapp.run.record.commands import Interrupt
+from tabapp.run.record.event_lines import encode
 from tabapp.run.record.folder import EventReader, RunFolder
-from tabapp.run.record.state import FeedLine, RunState, reduce
+from tabapp.run.record.reducing.reduce import reduce
+from tabapp.run.record.state import FeedLine, RunState
 
 POLL_SECONDS = 0.05
 ABORT_SECONDS = 5.0
@@ -50,7 +52,7 @@ class JsonView:
     """Prints every event as a line of JSON on stdout."""
 
     def show(self, event: ev.AnyEvent, state: RunState) -> None:
-        echo_json(ev.encode(event))
+        echo_json(encode(event))
 
     def tick(self, state: RunState) -> None:
         pass

@@ -7,8 +7,9 @@ import time
 from tabapp.errors import ExitCode
 from tabapp.headless.follow import POLL_SECONDS, make_view
 from tabapp.run.record.folder import RunFolder
+from tabapp.run.record.reducing.reduce import reduce
 from tabapp.run.record.replaying import ReplayReader
-from tabapp.run.record.state import RunState, reduce
+from tabapp.run.record.state import RunState
 
 
 def replay(folder: RunFolder, speed: float, *, plain: bool, as_json: bool, quiet: bool, verbose: bool) -> int:

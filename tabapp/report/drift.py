@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tabapp.report.parts import Facts, Lines, Part, Report, Section, Series, Table, Text
+from tabapp.report.parts import Facts, Part, Report, Section, Table, Text
 from tabapp.run.protocol.monitoring import LARGE, MODERATE, FileShift, Monitored, size_of
+from tabapp.run.record.analysis import Lines, Series
 from tabapp.run.record.state import format_score
 
 MOST_LINES, MOST_ROWS = 6, 100

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tabapp.report.parts import Bars, Facts, HeatMap, Histogram, Lines, Part, Report, Section, Table, Text
+from tabapp.report.parts import Bars, Facts, HeatMap, Histogram, Part, Report, Section, Table, Text
 from tabapp.report.svg import draw_bars, draw_heat_map, draw_histogram, draw_lines, text_of
+from tabapp.run.record.analysis import Lines
 
 MOST_KEPT_ROWS = 16
 """The longest table that is printed on one page."""

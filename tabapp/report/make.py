@@ -6,12 +6,12 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from tabapp.report.dependence import dependence_parts
-from tabapp.report.diagnoses import diagnosis_parts
+from tabapp.report.diagnoses import analysis_parts
 from tabapp.report.examples import Example, example_parts
-from tabapp.report.parts import Bar, Bars, Facts, Lines, Part, Report, Section, Series, Table, Text
+from tabapp.report.parts import Bar, Bars, Facts, Part, Report, Section, Table, Text
 from tabapp.report.quality import quality_parts, slice_parts
 from tabapp.run.record import events as ev
+from tabapp.run.record.analysis import Lines, Series
 from tabapp.run.record.importance_notes import notes
 from tabapp.run.record.score_text import folds_text, score_with_folds, validation_of
 from tabapp.run.record.state import RunState, format_score, is_partial, subject_of, title_of
@@ -40,9 +40,9 @@ def make_report(
         ("Leaderboard", _leaderboard(state)),
         ("Ensemble", _ensemble(state)),
         ("Quality of the predictions", quality_parts(state)),
-        ("Threshold, robustness and groups", diagnosis_parts(state)),
+        ("Threshold, robustness and groups", analysis_parts(state, of_columns=False)),
         ("Importances", _importances(state)),
-        ("Correlated columns, interactions and attention", dependence_parts(state)),
+        ("Correlated columns, interactions and attention", analysis_parts(state, of_columns=True)),
         ("Effects", _effects(state)),
         ("Weak slices", slice_parts(state)),
         ("Example rows", example_parts(examples)),

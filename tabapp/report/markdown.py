@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from tabapp import charts
 from tabapp.printable import one_line
-from tabapp.report.parts import Bars, Facts, HeatMap, Histogram, Lines, Part, Report, Table, Text
+from tabapp.report.parts import Bars, Facts, HeatMap, Histogram, Part, Report, Table, Text
 from tabapp.report.svg import number
+from tabapp.run.record.analysis import Lines
 
 CHART_WIDTH, CHART_HEIGHT, BAR_WIDTH = 60, 12, 24
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$])")

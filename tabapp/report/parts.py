@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-Point = tuple[float, float]
+from tabapp.run.record.analysis import Lines, Point
 
 
 class Text(msgspec.Struct, frozen=True, tag_field="part", tag="text"):
@@ -46,27 +46,6 @@ class Bars(msgspec.Struct, frozen=True, tag_field="part", tag="bars"):
     title: str
     unit: str
     rows: tuple[Bar, ...]
-
-
-class Series(msgspec.Struct, frozen=True):
-    """A line, and the band from `low` to `high` around it where there is one."""
-
-    name: str
-    points: tuple[Point, ...]
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
-
-
-class Lines(msgspec.Struct, frozen=True, tag_field="part", tag="lines"):
-    """A line chart. `reference` is a dashed line to compare with, from its first point to its last."""
-
-    title: str
-    x_title: str
-    y_title: str
-    series: tuple[Series, ...]
-    reference: tuple[Point, ...] = ()
-    x_range: Point | None = None
-    y_range: Point | None = None
 
 
 class Histogram(msgspec.Struct, frozen=True, tag_field="part", tag="histogram"):

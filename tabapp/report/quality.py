@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tabapp.report.parts import Facts, HeatMap, Histogram, Lines, Part, Series, Table, Text
+from tabapp.report.parts import Facts, HeatMap, Histogram, Part, Table, Text
 from tabapp.run.record import events as ev
+from tabapp.run.record.analysis import Lines, Series
 from tabapp.run.record.state import RunState, format_score, subject_of
 from tabapp.run.texts.diagnoses import lift_at
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 
 from tabapp.printable import one_line
-from tabapp.report.parts import Bar, Bars, HeatMap, Histogram, Lines, Point, Series
+from tabapp.report.parts import Bar, Bars, HeatMap, Histogram
+from tabapp.run.record.analysis import Lines, Point, Series
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 88, 16, 12, 44

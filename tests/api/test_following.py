@@ -18,7 +18,7 @@ from tabapp.api.fitting import follow
 from tabapp.api.progress import NotebookView, PlainLines, Silent, TerminalView, view_for
 from tabapp.headless import follow as follow_module
 from tabapp.run.record.folder import RunFolder
-from tabapp.run.record.state import replay
+from tabapp.run.record.reducing.reduce import replay
 from tests.headless.test_follow import PRELUDE
 from tests.run.recording import recorded, write_run
 

@@ -23,7 +23,7 @@ import pytest
 
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import EventReader, RunFolder, list_runs
-from tabapp.run.record.state import replay
+from tabapp.run.record.reducing.reduce import replay
 from tests.tables import write_mixed, write_shops, write_wine
 from tests.waiting import HANG_SECONDS, wait_until
 

@@ -16,7 +16,7 @@ from tabapp.errors import DataError, UsageError
 from tabapp.run.options.config import RunConfig
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import EventReader, RunFolder, list_runs
-from tabapp.run.record.state import replay
+from tabapp.run.record.reducing.reduce import replay
 from tests.engine.test_run import events_of, finished_fits, start, tabapp
 from tests.tables import write_mixed
 from tests.waiting import wait_until

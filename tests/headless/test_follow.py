@@ -16,6 +16,7 @@ from tabapp.headless import follow as follow_module
 from tabapp.headless.follow import follow
 from tabapp.run.protocol.client import BUSY, DISK_FULL
 from tabapp.run.record import events as ev
+from tabapp.run.record.event_lines import decode
 from tabapp.run.record.folder import EventLog, RunFolder
 from tests.run.recording import recorded, write_run
 from tests.waiting import wait_until
@@ -281,7 +282,7 @@ def count_finished_trials(folder: RunFolder) -> int:
 
 def read(folder: RunFolder) -> list[ev.AnyEvent]:
     lines = folder.events.read_bytes().splitlines() if folder.events.exists() else []
-    return [event for line in lines if (event := ev.decode(line)) is not None]
+    return [event for line in lines if (event := decode(line)) is not None]
 
 
 def interrupt_when(condition) -> None:

@@ -10,7 +10,8 @@ from tabapp.headless.summary import BAR_WIDTH, print_result, print_summary
 from tabapp.headless.tables import fitting_columns, plain_table
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import EventLog, RunFolder
-from tabapp.run.record.state import RunState, replay
+from tabapp.run.record.reducing.reduce import replay
+from tabapp.run.record.state import RunState
 from tabapp.run.texts.progress import progress_of
 from tests.run.recording import IMPORTANCE, LIGHTGBM_ROW, finished, recorded, write_run
 

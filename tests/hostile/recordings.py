@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from tabapp.run.record import events as ev
+from tabapp.run.record.event_lines import decode, encode
 from tabapp.run.record.folder import RunFolder
 from tests.hostile import texts
 from tests.recordings import events_of, lines_of
@@ -50,7 +51,7 @@ def _attack(value: Any) -> Any:
 
 def hostile_events() -> list[ev.AnyEvent]:
     """The events of a recording with hostile names, and a hostile message of the engine before the last event."""
-    decoded = [ev.decode(json.dumps(_attack(json.loads(line)))) for line in lines_of(RECORDING)]
+    decoded = [decode(json.dumps(_attack(json.loads(line)))) for line in lines_of(RECORDING)]
     events = [event for event in decoded if event is not None]
     assert len(events) == len(events_of(RECORDING))
     *before, last = events
@@ -72,6 +73,6 @@ def make_hostile_run(folder: Path) -> RunFolder:
     run = make_run(folder, RECORDING, str(texts.file_name(folder, ".csv")))
     with run.events.open("wb") as file:
         for number, event in enumerate(hostile_events(), 1):
-            file.write(ev.encode(msgspec.structs.replace(event, seq=number)))
+            file.write(encode(msgspec.structs.replace(event, seq=number)))
     run.log.write_text(f"{texts.TITLE}\n{texts.CURSOR} [/b]\n", encoding="utf-8")
     return run

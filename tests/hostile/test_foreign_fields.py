@@ -20,8 +20,9 @@ from tabapp.run.record import commands as cmd
 from tabapp.run.record import events as ev
 from tabapp.run.record.confining import OUTSIDE, bundle_of, own_config
 from tabapp.run.record.folder import CommandReader, RunFolder, find_listed_run
+from tabapp.run.record.reducing.reduce import reduce
 from tabapp.run.record.resuming import resumed_config
-from tabapp.run.record.state import RunState, reduce
+from tabapp.run.record.state import RunState
 from tests.run.recording import PLAN, finished, write_run
 
 HOSTILE = {

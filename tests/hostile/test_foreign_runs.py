@@ -20,8 +20,9 @@ from tabapp.run.record import events as ev
 from tabapp.run.record import origin
 from tabapp.run.record.confining import bundle_of, own_config, reject_outside
 from tabapp.run.record.folder import RunFolder
+from tabapp.run.record.reducing.reduce import reduce
 from tabapp.run.record.resuming import resumed_config, save_resumed
-from tabapp.run.record.state import RunState, reduce
+from tabapp.run.record.state import RunState
 from tests.run.recording import finished, write_run
 
 USAGE = 2

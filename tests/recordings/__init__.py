@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tabapp.run.record import events as ev
+from tabapp.run.record.event_lines import decode
 
 FOLDER = Path(__file__).parent
 START = 1_790_000_000.0
@@ -18,7 +19,7 @@ def lines_of(name: str) -> list[bytes]:
 
 def events_of(name: str) -> list[ev.AnyEvent]:
     """The events of a recording; each is one that this version knows."""
-    decoded = [ev.decode(line) for line in lines_of(name)]
+    decoded = [decode(line) for line in lines_of(name)]
     events = [event for event in decoded if event is not None]
     assert len(events) == len(decoded)
     return events

@@ -20,8 +20,10 @@ from tabapp.run.options.config import RunConfig
 from tabapp.run.record import commands as cmd
 from tabapp.run.record import events as ev
 from tabapp.run.record.commands import AnyCommand
+from tabapp.run.record.event_lines import encode
 from tabapp.run.record.folder import CommandReader, RunFolder, create_run
-from tabapp.run.record.state import RunState, reduce
+from tabapp.run.record.reducing.reduce import reduce
+from tabapp.run.record.state import RunState
 from tests.recordings import events_of
 
 POLL_SECONDS = 0.02
@@ -121,7 +123,7 @@ class ReplayWorker:
         event = msgspec.structs.replace(event, seq=self.state.seq + 1, t=event.t or self._time)
         self.state = reduce(self.state, event)
         with self._folder.events.open("ab") as file:
-            file.write(ev.encode(event))
+            file.write(encode(event))
 
     # -- obeying ----------------------------------------------------------------------------------------------------
 

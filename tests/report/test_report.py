@@ -16,10 +16,12 @@ from tabapp.report.examples import Contribution, Example
 from tabapp.report.html import to_html
 from tabapp.report.make import make_report, summary_of
 from tabapp.report.markdown import escaped, to_markdown
-from tabapp.report.parts import Bar, Bars, Facts, HeatMap, Histogram, Lines, Report, Section, Series, Table, Text
+from tabapp.report.parts import Bar, Bars, Facts, HeatMap, Histogram, Report, Section, Table, Text
 from tabapp.report.svg import draw_bars, draw_lines, number, ticks
 from tabapp.run.record import events as ev
-from tabapp.run.record.state import RunState, format_score, reduce, replay
+from tabapp.run.record.analysis import Lines, Series
+from tabapp.run.record.reducing.reduce import reduce, replay
+from tabapp.run.record.state import RunState, format_score
 from tests.recordings import events_of
 from tests.recordings.replay import make_run
 from tests.run.recording import analyses

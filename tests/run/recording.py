@@ -6,6 +6,28 @@ from pathlib import Path
 
 import msgspec
 
+from tabapp.findings import (
+    CurvePoint,
+    Effect,
+    EffectCurve,
+    ErrorSlice,
+    Gap,
+    Group,
+    ImportanceRow,
+    Interaction,
+    Rate,
+    ReliabilityBin,
+)
+from tabapp.run.analyses.attention import AttentionMap, AttentionReady
+from tabapp.run.analyses.dependence import ConditionalImportance, DependenceReady, GroupImportance
+from tabapp.run.analyses.fairness import FairnessReady
+from tabapp.run.analyses.faithfulness import FaithfulnessReady, FaithfulnessRow
+from tabapp.run.analyses.interactions import InteractionsReady
+from tabapp.run.analyses.learning_curve import RowCurveReady
+from tabapp.run.analyses.parts import Gain
+from tabapp.run.analyses.robustness import RobustnessReady
+from tabapp.run.analyses.threshold import ThresholdChosen
+from tabapp.run.analyses.time_curve import TimeCurveReady
 from tabapp.run.options.config import RunConfig
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import EventLog, RunFolder
@@ -31,8 +53,8 @@ LIGHTGBM_ROW = ev.LeaderboardRow(
     in_ensemble=1.0,
     params={"num_leaves": 31},
 )
-POINT = ev.CurvePoint(place=0.0, score=0.91, low=0.9, high=0.92)
-IMPORTANCE = ev.ImportanceRow(feature="age", attention=0.4, permutation=0.05, low=0.04, high=0.06)
+POINT = CurvePoint(place=0.0, score=0.91, low=0.9, high=0.92)
+IMPORTANCE = ImportanceRow(feature="age", attention=0.4, permutation=0.05, low=0.04, high=0.06)
 PLAN = ev.PlanMade(
     target="bought",
     target_reason="Set by --target.",
@@ -140,7 +162,7 @@ def recorded(run: str) -> list[ev.Event]:
             confusion=((700, 100), (50, 150)),
             positive="yes",
             roc=((0.0, 0.0), (0.1, 0.8), (1.0, 1.0)),
-            calibration=(ev.ReliabilityBin(predicted=0.1, observed=0.12, low=0.08, high=0.17, count=300),),
+            calibration=(ReliabilityBin(predicted=0.1, observed=0.12, low=0.08, high=0.17, count=300),),
         ),
         ev.ParametersRanked(
             model="lightgbm", n_trials=12, rows=(ev.ParameterImportance(name="num_leaves", importance=1.0),)
@@ -153,7 +175,7 @@ def recorded(run: str) -> list[ev.Event]:
             n_rows=1000,
             tested=12,
             rows=(
-                ev.ErrorSlice(
+                ErrorSlice(
                     column="age",
                     level="> 70",
                     n=80,
@@ -173,12 +195,12 @@ def recorded(run: str) -> list[ev.Event]:
             model="lightgbm",
             n_rows=200,
             effects=(
-                ev.Effect(
+                Effect(
                     feature="age",
                     places=(18.0, 90.0),
                     labels=(),
                     counts=(600, 400),
-                    curves=(ev.EffectCurve(label="yes", values=(0.2, 0.6), low=(0.1, 0.4), high=(0.3, 0.8)),),
+                    curves=(EffectCurve(label="yes", values=(0.2, 0.6), low=(0.1, 0.4), high=(0.3, 0.8)),),
                 ),
             ),
         ),
@@ -189,7 +211,7 @@ def recorded(run: str) -> list[ev.Event]:
 def analyses() -> list[ev.Event]:
     """What a user requests after a run."""
     return [
-        ev.ThresholdChosen(
+        ThresholdChosen(
             value=0.31,
             metric="f1",
             metric_title="F1",
@@ -206,50 +228,48 @@ def analyses() -> list[ev.Event]:
             fn=20,
             tn=710,
         ),
-        ev.RobustnessReady(
+        RobustnessReady(
             n_rows=1000,
-            missing=(POINT, ev.CurvePoint(place=0.2, score=0.85, low=0.83, high=0.87)),
-            noisy=(POINT, ev.CurvePoint(place=0.2, score=0.82, low=0.8, high=0.84)),
+            missing=(POINT, CurvePoint(place=0.2, score=0.85, low=0.83, high=0.87)),
+            noisy=(POINT, CurvePoint(place=0.2, score=0.82, low=0.8, high=0.84)),
         ),
-        ev.RowCurveReady(
+        RowCurveReady(
             model="lightgbm",
             points=(
-                ev.CurvePoint(place=400, score=0.85, low=0.83, high=0.87),
+                CurvePoint(place=400, score=0.85, low=0.83, high=0.87),
                 msgspec.structs.replace(POINT, place=800),
             ),
             gain=0.02,
             low=0.01,
             high=0.03,
         ),
-        ev.TimeCurveReady(
+        TimeCurveReady(
             model="lightgbm",
             column="joined",
             since="2024-03-01 00:00:00",
             n_rows=200,
             recent=(
-                ev.CurvePoint(place=400, score=0.86, low=0.84, high=0.88),
+                CurvePoint(place=400, score=0.86, low=0.84, high=0.88),
                 msgspec.structs.replace(POINT, place=800),
             ),
-            oldest=(ev.CurvePoint(place=400, score=0.8, low=0.78, high=0.82),),
-            older_rows=ev.Gain(value=-0.01, low=-0.03, high=0.01),
-            recency=ev.Gain(value=0.06, low=0.04, high=0.08),
+            oldest=(CurvePoint(place=400, score=0.8, low=0.78, high=0.82),),
+            older_rows=Gain(value=-0.01, low=-0.03, high=0.01),
+            recency=Gain(value=0.06, low=0.04, high=0.08),
         ),
-        ev.FairnessReady(
+        FairnessReady(
             column="city",
             label="yes",
             threshold=0.31,
             groups=tuple(
-                ev.GroupView(
+                Group(
                     level=level,
                     n=500,
-                    rates=(
-                        ev.RateView(name="selection rate", value=share, low=share - 0.04, high=share + 0.04, n=500),
-                    ),
+                    rates=(Rate(name="selection rate", value=share, low=share - 0.04, high=share + 0.04, n=500),),
                 )
                 for level, share in (("= east", 0.3), ("= west", 0.2))
             ),
             gaps=(
-                ev.GapView(
+                Gap(
                     rate="selection rate",
                     highest="= east",
                     lowest="= west",
@@ -260,22 +280,22 @@ def analyses() -> list[ev.Event]:
                 ),
             ),
         ),
-        ev.DependenceReady(
+        DependenceReady(
             model="lightgbm",
-            groups=(ev.GroupImportance(columns=("age", "city"), permutation=0.12, low=0.1, high=0.14),),
-            conditional=(ev.ConditionalImportance(feature="age", permutation=0.02, low=0.01, high=0.03),),
+            groups=(GroupImportance(columns=("age", "city"), permutation=0.12, low=0.1, high=0.14),),
+            conditional=(ConditionalImportance(feature="age", permutation=0.02, low=0.01, high=0.03),),
         ),
-        ev.InteractionsReady(
+        InteractionsReady(
             model="lightgbm",
             label="yes",
             columns=("age", "city"),
-            pairs=(ev.InteractionView(a="age", b="city", h=0.35, size=0.04),),
+            pairs=(Interaction(a="age", b="city", h=0.35, size=0.04),),
         ),
-        ev.AttentionReady(
+        AttentionReady(
             model="ft_transformer",
             n_rows=500,
             maps=tuple(
-                ev.AttentionMapView(
+                AttentionMap(
                     title=title,
                     queries=("[CLS]", "age", "city")[:n],
                     keys=("[CLS]", "age", "city"),
@@ -286,13 +306,13 @@ def analyses() -> list[ev.Event]:
                 for title, n in (("layer 1", 3), ("layer 2", 1))
             ),
         ),
-        ev.FaithfulnessReady(
+        FaithfulnessReady(
             model="ft_transformer",
             metric_title="ROC AUC",
             methods=("attention", "permutation", "integrated gradients", "drop and refit"),
             rows=(
-                ev.FaithfulnessRow(feature="age", values=(0.5, 0.05, 0.4, 0.03)),
-                ev.FaithfulnessRow(feature="city", values=(0.5, 0.01, 0.1, None), advice="Trust permutation."),
+                FaithfulnessRow(feature="age", values=(0.5, 0.05, 0.4, 0.03)),
+                FaithfulnessRow(feature="city", values=(0.5, 0.01, 0.1, None), advice="Trust permutation."),
             ),
             correlations=(
                 (1.0, 0.5, 0.5, None),

@@ -9,7 +9,9 @@ import pytest
 
 from tabapp.report.make import make_report
 from tabapp.run.record import events as ev
-from tabapp.run.record.state import RunState, replay, subject_of
+from tabapp.run.record.event_lines import all_kinds
+from tabapp.run.record.reducing.reduce import replay
+from tabapp.run.record.state import RunState, subject_of
 from tabapp.run.texts.diagnoses import diagnosis_tables
 from tabapp.tui.viewmodels.model_card import model_card
 from tests.run.recording import ENSEMBLE_ROW, LIGHTGBM_ROW, analyses, finished, recorded, target_result, targets
@@ -60,9 +62,9 @@ def earlier(found: ev.Described) -> Any:
 
 
 def test_the_descriptions_of_this_test_are_all_that_exist() -> None:
-    kinds = {kind for kind in ev.AnyEvent.__args__ if issubclass(kind, ev.Described)}
+    kinds = {kind for kind in all_kinds() if issubclass(kind, ev.Described)}
     assert {type(event) for event in DESCRIBED} == kinds
-    named = {kind for kind in ev.AnyEvent.__args__ if kind.__name__.endswith(("Ready", "Chosen"))}
+    named = {kind for kind in all_kinds() if kind.__name__.endswith(("Ready", "Chosen"))}
     assert named == kinds
 
 

@@ -14,6 +14,7 @@ from tabapp.errors import UsageError
 from tabapp.run.options.config import RunConfig
 from tabapp.run.record import commands as cmd
 from tabapp.run.record import events as ev
+from tabapp.run.record.event_lines import encode
 from tabapp.run.record.folder import (
     CommandReader,
     EventLog,
@@ -174,7 +175,7 @@ def test_event_is_written_when_append_returns(tmp_path):
     writer = EventLog(path)
     for n in range(3):
         written = writer.append(log(str(n)))
-        assert path.read_bytes().endswith(ev.encode(written))
+        assert path.read_bytes().endswith(encode(written))
     writer.close()
 
 
@@ -248,7 +249,7 @@ def test_reader_follows_a_file_that_grows_byte_by_byte(tmp_path):
     path = tmp_path / "events.jsonl"
     reader = EventReader(path)
     assert reader.read_new() == []
-    content = b"".join(ev.encode(log(text)) for text in ("one", "zwei ü", "three"))
+    content = b"".join(encode(log(text)) for text in ("one", "zwei ü", "three"))
     seen: list[str] = []
     with path.open("wb", buffering=0) as file:
         for byte in content:
@@ -259,7 +260,7 @@ def test_reader_follows_a_file_that_grows_byte_by_byte(tmp_path):
 
 def test_reader_skips_unknown_events(tmp_path):
     path = tmp_path / "events.jsonl"
-    path.write_bytes(ev.encode(log("a")) + b'{"ev":"of.tomorrow"}\n' + b"garbage\n" + ev.encode(log("b")))
+    path.write_bytes(encode(log("a")) + b'{"ev":"of.tomorrow"}\n' + b"garbage\n" + encode(log("b")))
     assert messages_in(path) == ["a", "b"]
 
 

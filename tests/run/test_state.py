@@ -6,7 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabapp.run.record import events as ev
-from tabapp.run.record.state import CURVE_LENGTH, FEED_LENGTH, RESOURCES_LENGTH, RunState, format_score, reduce, replay
+from tabapp.run.record.reducing.fits import CURVE_LENGTH
+from tabapp.run.record.reducing.reduce import FEED_LENGTH, reduce, replay
+from tabapp.run.record.reducing.session import RESOURCES_LENGTH
+from tabapp.run.record.state import RunState, format_score
 from tests.run.recording import ENSEMBLE_ROW, LIGHTGBM_ROW, PLAN, recorded
 
 

@@ -11,8 +11,10 @@ from tabapp.run.options.config import RunConfig
 from tabapp.run.options.targets import folders_of_targets, join_targets, resolve_targets, split_targets
 from tabapp.run.record import events as ev
 from tabapp.run.record.description import describe_run
+from tabapp.run.record.event_lines import encode
 from tabapp.run.record.folder import create_run
-from tabapp.run.record.state import RunState, history_until_now, reduce, replay
+from tabapp.run.record.reducing.reduce import reduce, replay
+from tabapp.run.record.state import RunState, history_until_now
 from tabapp.run.record.target_of import run_of_target
 from tabapp.run.texts.mean_score import mean_score
 from tabapp.tui.widgets.feed import newest
@@ -147,7 +149,7 @@ def test_each_target_has_a_history_of_its_own():
 def test_a_list_of_runs_shows_one_target(tmp_path, end, index):
     folder = create_run(RunConfig(data="t.csv"), tmp_path)
     with folder.events.open("ab") as file:
-        file.writelines(ev.encode(event) for event in several_bests()[:end])
+        file.writelines(encode(event) for event in several_bests()[:end])
     described = describe_run(folder)
     assert described.history == pytest.approx([0.9 - 0.3 * index + 0.01 * n for n in range(3)])
     assert described.metric_title == f"metric of {NAMES[index]}"
@@ -190,7 +192,7 @@ def test_a_command_on_one_target_finds_its_run_or_names_the_targets(tmp_path):
     with pytest.raises(UsageError, match="it has a single target"):
         run_of_target(folder, "height")
     with folder.events.open("ab") as file:
-        file.writelines(ev.encode(event) for event in numbered(stream()))
+        file.writelines(encode(event) for event in numbered(stream()))
     assert run_of_target(folder, "species").path == folder.path / "targets" / "2-species"
     for wrong in (None, "weight"):
         with pytest.raises(UsageError, match="with --target; its targets are 'height', 'species'"):

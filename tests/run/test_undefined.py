@@ -16,7 +16,9 @@ from tabapp.run.protocol import comparing, exporting
 from tabapp.run.protocol import row_requests as rows
 from tabapp.run.record import commands
 from tabapp.run.record import events as ev
-from tabapp.run.record.state import FinishedFit, RunState, format_score, reduce
+from tabapp.run.record.event_lines import decode, encode
+from tabapp.run.record.reducing.reduce import reduce
+from tabapp.run.record.state import FinishedFit, RunState, format_score
 from tabapp.run.record.undefined import Decoder, defined
 
 
@@ -85,9 +87,7 @@ def test_an_undefined_number_ends_neither_the_engine_nor_a_view() -> None:
     read = jobs.decode(jobs.encode(progress))
     assert isinstance(read, jobs.Progress)
     assert math.isnan(read.value)
-    event = ev.decode(
-        ev.encode(ev.FitFinished(fit="a-0000-f0", model="a", trial=0, fold=0, score=math.nan, seconds=1.0))
-    )
+    event = decode(encode(ev.FitFinished(fit="a-0000-f0", model="a", trial=0, fold=0, score=math.nan, seconds=1.0)))
     assert isinstance(event, ev.FitFinished)
     state = reduce(RunState(), msgspec.structs.replace(event, seq=1))
     assert state.fits["a-0000-f0"] == FinishedFit(model="a", trial=0, fold=0, score=None, seconds=1.0)
@@ -98,7 +98,7 @@ def test_a_diverged_step_is_no_point_of_a_curve() -> None:
     fit = {"fit": "a-0000-f0", "model": "a", "trial": 0, "fold": 0}
     state = reduce(RunState(), ev.FitStarted(**fit, folds=3, pid=1, seq=1))
     for seq, value in enumerate((0.7, math.nan, math.inf, 0.6), start=2):
-        read = ev.decode(ev.encode(ev.FitProgress(**fit, step=seq, value=value, seq=seq)))
+        read = decode(encode(ev.FitProgress(**fit, step=seq, value=value, seq=seq)))
         assert read is not None
         state = reduce(state, read)
     assert state.active["a-0000-f0"].curve == ((2, 0.7), (5, 0.6))

@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.worker_time import mean_shares, names_of, read, worker_time
 from tabapp.run.record import events as ev
+from tabapp.run.record.event_lines import encode
 from tabapp.run.record.records import EnsembleMember
 
 PLAN: dict[str, Any] = {
@@ -117,6 +118,6 @@ def test_a_kept_run_has_the_name_of_its_folder() -> None:
 
 
 def test_an_unfinished_run_is_named(tmp_path: Path) -> None:
-    (tmp_path / "events.jsonl").write_bytes(b"".join(map(ev.encode, LOG[:5])))
+    (tmp_path / "events.jsonl").write_bytes(b"".join(map(encode, LOG[:5])))
     with pytest.raises(ValueError, match=f"{tmp_path.name}.*has not finished fitting"):
         read(tmp_path)

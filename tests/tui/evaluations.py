@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from tabapp.findings import Effect, EffectCurve, ErrorSlice, ReliabilityBin, ResidualBand
 from tabapp.run.record import events as ev
 
 BINS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)
@@ -24,7 +25,7 @@ def binary(model: str = "catboost", trial: int | None = 1, power: float = 0.25) 
         average_precision=0.8412,
         base_rate=0.384,
         calibration=tuple(
-            ev.ReliabilityBin(
+            ReliabilityBin(
                 predicted=p, observed=p**1.2, low=max(0, p**1.2 - 0.1), high=min(1, p**1.2 + 0.1), count=count
             )
             for p, count in zip(BINS, (300, 120, 60, 40, 30, 30, 40, 60, 90, 121), strict=True)
@@ -53,7 +54,7 @@ def regression(model: str = "catboost") -> ev.EvaluationReady:
         residual_range=(-9.1, 9.4),
         residual_quantiles=(-4.2, -1.5, 0.02, 1.4, 4.4),
         bands=tuple(
-            ev.ResidualBand(predicted=10.0 + 4 * n, low=-1.0 - n / 2, median=0.1, high=1.0 + n / 2, count=40)
+            ResidualBand(predicted=10.0 + 4 * n, low=-1.0 - n / 2, median=0.1, high=1.0 + n / 2, count=40)
             for n in range(10)
         ),
     )
@@ -68,7 +69,7 @@ def slices() -> ev.SlicesReady:
         n_rows=891,
         tested=34,
         rows=(
-            ev.ErrorSlice(
+            ErrorSlice(
                 column="Pclass",
                 level="= 3",
                 n=491,
@@ -79,7 +80,7 @@ def slices() -> ev.SlicesReady:
                 high=0.34,
                 clear=True,
             ),
-            ev.ErrorSlice(
+            ErrorSlice(
                 column="Age",
                 level="missing",
                 n=177,
@@ -97,8 +98,8 @@ def slices() -> ev.SlicesReady:
 def effects(classes: tuple[str, ...] = ("1",)) -> ev.EffectsReady:
     """The effect of a number and of a category, for one class or for several."""
 
-    def curve(label: str, values: tuple[float, ...]) -> ev.EffectCurve:
-        return ev.EffectCurve(
+    def curve(label: str, values: tuple[float, ...]) -> EffectCurve:
+        return EffectCurve(
             label=label, values=values, low=tuple(v - 0.1 for v in values), high=tuple(v + 0.1 for v in values)
         )
 
@@ -106,14 +107,14 @@ def effects(classes: tuple[str, ...] = ("1",)) -> ev.EffectsReady:
         model="catboost",
         n_rows=200,
         effects=(
-            ev.Effect(
+            Effect(
                 feature="Sex",
                 places=(),
                 labels=("male", "female"),
                 counts=(577, 314),
                 curves=tuple(curve(label, (0.1903, 0.7382)) for label in classes),
             ),
-            ev.Effect(
+            Effect(
                 feature="Age",
                 places=(2.0, 20.0, 40.0, 63.0),
                 labels=(),

@@ -9,8 +9,10 @@ from pathlib import Path
 import msgspec
 
 from tabapp import metrics
+from tabapp.findings import ImportanceRow
 from tabapp.run.options.config import RunConfig
 from tabapp.run.record import events as ev
+from tabapp.run.record.event_lines import encode
 from tabapp.run.record.folder import RunFolder, create_run
 
 START = 1_790_000_000.0
@@ -321,7 +323,7 @@ def _ensemble(board: _Board, t: float) -> list[ev.Event]:
 
 def importances(t: float) -> ev.ImportancesReady:
     rows = tuple(
-        ev.ImportanceRow(feature=f, attention=a, permutation=p, low=p - 2 * s, high=p + 2 * s)
+        ImportanceRow(feature=f, attention=a, permutation=p, low=p - 2 * s, high=p + 2 * s)
         for f, a, p, s in IMPORTANCES
     )
     return ev.ImportancesReady(
@@ -372,7 +374,7 @@ class Recorder:
         with self.folder.events.open("ab") as file:
             for event in events:
                 self.seq += 1
-                file.write(ev.encode(msgspec.structs.replace(event, seq=self.seq, t=event.t or START)))
+                file.write(encode(msgspec.structs.replace(event, seq=self.seq, t=event.t or START)))
 
 
 def make_run(runs_dir: Path, data: str = "titanic.csv") -> RunFolder:

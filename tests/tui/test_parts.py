@@ -15,7 +15,8 @@ from textual.content import Content
 from tabapp.run.options.config import RunConfig
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import create_run
-from tabapp.run.record.state import FeedLine, RunState, history_until_now, replay
+from tabapp.run.record.reducing.reduce import replay
+from tabapp.run.record.state import FeedLine, RunState, history_until_now
 from tabapp.run.texts.progress import progress_of
 from tabapp.tui.app import TabappApp
 from tabapp.tui.chrome.actions import ACTIONS, TABS, Scope, actions_for, bindings_for, phase_of

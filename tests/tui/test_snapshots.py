@@ -12,6 +12,9 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from tabapp.findings import Interaction
+from tabapp.run.analyses.dependence import DependenceReady, GroupImportance
+from tabapp.run.analyses.interactions import InteractionsReady
 from tabapp.run.protocol.comparing import ComparedModel, ComparedRun, Comparison, Difference
 from tabapp.run.record import events as ev
 from tabapp.run.record.commands import Pause
@@ -62,20 +65,20 @@ def analyzed(worker: ReplayWorker) -> None:
     after(worker)
     assert worker.state.importances is not None
     first = worker.state.importances.rows[:2]
-    group = ev.GroupImportance(columns=tuple(row.feature for row in first), permutation=0.1, low=0.08, high=0.12)
+    group = GroupImportance(columns=tuple(row.feature for row in first), permutation=0.1, low=0.08, high=0.12)
     for event in analyses():
-        if isinstance(event, ev.DependenceReady):
+        if isinstance(event, DependenceReady):
             event = msgspec.structs.replace(event, groups=(group,))
-        if isinstance(event, ev.InteractionsReady):
+        if isinstance(event, InteractionsReady):
             event = interactions_of([row.feature for row in worker.state.importances.rows[:4]])
         worker.write(event)
 
 
-def interactions_of(columns: list[str]) -> ev.InteractionsReady:
+def interactions_of(columns: list[str]) -> InteractionsReady:
     """Interactions of columns, the largest first."""
     pairs = [(a, b) for i, a in enumerate(columns) for b in columns[i + 1 :]]
-    views = [ev.InteractionView(a=a, b=b, h=0.9 / (n + 1), size=0.05 / (n + 1)) for n, (a, b) in enumerate(pairs)]
-    return ev.InteractionsReady(model="linear", label="malignant", columns=tuple(columns), pairs=tuple(views))
+    views = [Interaction(a=a, b=b, h=0.9 / (n + 1), size=0.05 / (n + 1)) for n, (a, b) in enumerate(pairs)]
+    return InteractionsReady(model="linear", label="malignant", columns=tuple(columns), pairs=tuple(views))
 
 
 class Still(AttachedApp):

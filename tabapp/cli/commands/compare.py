@@ -9,7 +9,7 @@ import msgspec
 
 from tabapp.cli.completion import run_ids
 from tabapp.headless.narration import echo, echo_json
-from tabapp.run.protocol.analyses import analyze
+from tabapp.run.protocol.analyses import Compare, analyze
 from tabapp.run.protocol.comparing import Comparison, verdict
 from tabapp.run.record.folder import default_runs_dir, find_run
 from tabapp.run.record.state import format_score
@@ -30,7 +30,7 @@ def compare(run_a: str, run_b: str, target: str | None, as_json: bool, runs_dir:
     """
     place = runs_dir or default_runs_dir()
     folders = [run_of_target(find_run(run, place), target) for run in (run_a, run_b)]
-    found = analyze(Comparison, ["compare", *(str(folder.path) for folder in folders)])
+    found = analyze(Comparison, Compare(), *(folder.path for folder in folders))
     if as_json:
         echo_json(msgspec.json.format(msgspec.json.encode(found), indent=1).decode())
         return 0

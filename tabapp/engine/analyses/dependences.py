@@ -14,6 +14,10 @@ from tabapp.explain.dependence import association_matrix, groups_of, strata_of
 from tabapp.explain.evaluation import rounded, sample_rows
 from tabapp.explain.interactions import interactions
 from tabapp.explain.permutation import permutation_importance
+from tabapp.findings import Interaction
+from tabapp.run.analyses.attention import AttentionMap, AttentionReady
+from tabapp.run.analyses.dependence import ConditionalImportance, DependenceReady, GroupImportance
+from tabapp.run.analyses.interactions import InteractionsReady
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import RunFolder
 from tabapp.run.record.importance_notes import ranked as ranked_rows
@@ -33,7 +37,7 @@ def find_dependence(
     candidate: Candidate,
     importances: ev.ImportancesReady,
     deadline: float | None,
-) -> ev.DependenceReady | None:
+) -> DependenceReady | None:
     """Groups of correlated columns, permuted together, and the conditional importance of the most important columns.
 
     Args:
@@ -63,19 +67,19 @@ def find_dependence(
         deadline=deadline, within=within,
     )  # fmt: skip
     measured = {each.column: each for each in together.columns}
-    return ev.DependenceReady(
+    return DependenceReady(
         model=candidate.model,
         trial=candidate.trial,
         identity=candidate.identity,
         groups=tuple(
-            ev.GroupImportance(
+            GroupImportance(
                 columns=group, permutation=found.mean, low=found.low, high=found.high, unstable=found.unstable
             )
             for group in groups
             if (found := measured.get(" + ".join(group))) is not None
         ),
         conditional=tuple(
-            ev.ConditionalImportance(
+            ConditionalImportance(
                 feature=each.column, permutation=each.mean, low=each.low, high=each.high, unstable=each.unstable
             )
             for each in apart.columns
@@ -90,7 +94,7 @@ def find_interactions(
     candidate: Candidate,
     importances: ev.ImportancesReady,
     deadline: float | None,
-) -> ev.InteractionsReady | None:
+) -> InteractionsReady | None:
     """H-statistics of the most important columns; None with fewer than two."""
     rows = ranked_rows(importances.rows)
     columns = [row.feature for row in rows if row.permutation > 0 and not row.unstable][:MOST_INTERACTING]
@@ -101,29 +105,29 @@ def find_interactions(
     found = interactions(folds, columns, code, seed=plan.seed, deadline=deadline)
     if not found:
         return None
-    return ev.InteractionsReady(
+    return InteractionsReady(
         model=candidate.model,
         trial=candidate.trial,
         identity=candidate.identity,
         label=data.schema.classes[code] if data.schema.classes else "",
         columns=tuple(columns),
-        pairs=tuple(ev.InteractionView(a=p.a, b=p.b, h=rounded(p.h), size=rounded(p.size)) for p in found),
+        pairs=tuple(Interaction(a=p.a, b=p.b, h=rounded(p.h), size=rounded(p.size)) for p in found),
     )
 
 
-def find_attention(folder: RunFolder, data: RunData, plan: Plan, candidate: Candidate) -> ev.AttentionReady | None:
+def find_attention(folder: RunFolder, data: RunData, plan: Plan, candidate: Candidate) -> AttentionReady | None:
     """Attention maps of a candidate; None if it has none."""
     columns = [column.name for column in data.schema.features]
     maps, n_rows = column_maps(fold_models(folder, data, candidate, plan), columns, seed=plan.seed)
     if not maps:
         return None
-    return ev.AttentionReady(
+    return AttentionReady(
         model=candidate.model,
         trial=candidate.trial,
         identity=candidate.identity,
         n_rows=n_rows,
         maps=tuple(
-            ev.AttentionMapView(
+            AttentionMap(
                 title=each.title,
                 queries=each.queries,
                 keys=each.keys,

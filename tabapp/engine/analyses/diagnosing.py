@@ -35,16 +35,19 @@ from tabapp.explain.fairness import (
 from tabapp.explain.robustness import Damage, robustness_curve
 from tabapp.explain.slices import slices_of
 from tabapp.features.prepare import FeaturePreparer
+from tabapp.findings import CurvePoint, Gap, Group, Rate
 from tabapp.models import registry
 from tabapp.models.contract import FittedModel
-from tabapp.run.record import analysis_events as events
+from tabapp.run.analyses.fairness import FairnessReady
+from tabapp.run.analyses.robustness import RobustnessReady
+from tabapp.run.analyses.threshold import ThresholdChosen
 
 Array = npt.NDArray[Any]
 
 ROBUSTNESS_ROWS = 2_000
 
 
-def choose_bundle_threshold(run: FinishedRun, metric: str) -> events.ThresholdChosen:
+def choose_bundle_threshold(run: FinishedRun, metric: str) -> ThresholdChosen:
     """Choose the threshold of the positive class by a metric of labels, and write it to the bundle of the run.
 
     Args:
@@ -60,7 +63,7 @@ def choose_bundle_threshold(run: FinishedRun, metric: str) -> events.ThresholdCh
         raise UsageError(f"The run {run.folder.run} has no bundle, which would keep the threshold.")
     if metric == "none":
         set_threshold(run.folder.bundle, None)
-        return events.ThresholdChosen(value=None)
+        return ThresholdChosen(value=None)
     found = metrics.get(metric)
     if not found.chooses_threshold:
         others = ", ".join(each.name for each in metrics.for_task("binary") if each.chooses_threshold)
@@ -80,7 +83,7 @@ def choose_bundle_threshold(run: FinishedRun, metric: str) -> events.ThresholdCh
     )
     set_threshold(run.folder.bundle, chosen.value)
     tp, fp, fn, tn = chosen.counts
-    return events.ThresholdChosen(
+    return ThresholdChosen(
         value=chosen.value,
         metric=found.name,
         metric_title=found.title,
@@ -151,13 +154,13 @@ def _load(run: FinishedRun, member: Candidate, fold: int, weight: float) -> _Loa
     )
 
 
-def measure_robustness(run: FinishedRun) -> events.RobustnessReady:
+def measure_robustness(run: FinishedRun) -> RobustnessReady:
     """The score of the ensemble with missing and with noisy cells, on a sample of the held-out rows."""
     ensemble = EnsembleOfFolds(run, ROBUSTNESS_ROWS)
     columns = [column.name for column in run.data.schema.features]
     weight = ensemble.rows.of(run.data.weight)
 
-    def curve(kind: Damage) -> tuple[events.CurvePoint, ...]:
+    def curve(kind: Damage) -> tuple[CurvePoint, ...]:
         found = robustness_curve(
             ensemble.predict,
             run.plan.metric,
@@ -167,12 +170,12 @@ def measure_robustness(run: FinishedRun) -> events.RobustnessReady:
             weight,
             seed=run.plan.seed,
         )
-        return tuple(events.CurvePoint(place=p.share, score=p.score, low=p.low, high=p.high) for p in found)
+        return tuple(CurvePoint(place=p.share, score=p.score, low=p.low, high=p.high) for p in found)
 
-    return events.RobustnessReady(n_rows=len(ensemble.rows), missing=curve("missing"), noisy=curve("noisy"))
+    return RobustnessReady(n_rows=len(ensemble.rows), missing=curve("missing"), noisy=curve("noisy"))
 
 
-def measure_fairness(run: FinishedRun, column: str) -> events.FairnessReady:
+def measure_fairness(run: FinishedRun, column: str) -> FairnessReady:
     """The out-of-fold predictions of the ensemble by the groups of a column, which may be an ignored one.
 
     Raises:
@@ -215,23 +218,22 @@ def measure_fairness(run: FinishedRun, column: str) -> events.FairnessReady:
     rows_of = dict(slices)
     if len(groups) < 2:
         raise UsageError(f"The column {column!r} has fewer than two groups with enough rows. Choose another column.")
-    return events.FairnessReady(
+    return FairnessReady(
         column=column,
         label=label,
         threshold=threshold,
         groups=tuple(
-            events.GroupView(
+            Group(
                 level=group.level,
                 n=group.n,
                 rates=tuple(
-                    events.RateView(name=name, value=r.value, low=r.low, high=r.high, n=r.n)
-                    for name, r in group.rates.items()
+                    Rate(name=name, value=r.value, low=r.low, high=r.high, n=r.n) for name, r in group.rates.items()
                 ),
             )
             for group in groups
         ),
         gaps=tuple(
-            events.GapView(
+            Gap(
                 rate=g.rate,
                 highest=g.highest,
                 lowest=g.lowest,

@@ -23,7 +23,7 @@ from tabapp.explain.attention import AttentionShare, mean_attention
 from tabapp.explain.fold_model import FoldModel, at_most
 from tabapp.explain.permutation import ColumnImportance, permutation_importance
 from tabapp.models import registry
-from tabapp.run.record import analysis_events as events
+from tabapp.run.analyses.faithfulness import FaithfulnessReady, FaithfulnessRow
 
 Array = npt.NDArray[Any]
 
@@ -34,9 +34,7 @@ GRADIENT_ROWS, REFERENCE_ROWS = 40, 8
 LEAST_RANKED = 3
 
 
-def measure_faithfulness(
-    run: FinishedRun, model: str | None = None, seconds: float | None = None
-) -> events.FaithfulnessReady:
+def measure_faithfulness(run: FinishedRun, model: str | None = None, seconds: float | None = None) -> FaithfulnessReady:
     """Importances by attention, permutation, integrated gradients, and drop-and-refit of the most important columns.
 
     If the time ends before, fewer columns, or none, are dropped.
@@ -71,12 +69,12 @@ def measure_faithfulness(
     values.append(drop_and_refit(run, candidate, top, limit))
     correlations = tuple(tuple(_correlation(a, b) for b in values) for a in values)
     shown = sorted(columns, key=lambda name: -values[1].get(name, 0.0))
-    return events.FaithfulnessReady(
+    return FaithfulnessReady(
         model=candidate.model,
         metric_title=metrics.get(run.plan.metric).title,
         methods=METHODS,
         rows=tuple(
-            events.FaithfulnessRow(
+            FaithfulnessRow(
                 feature=name,
                 values=tuple(each.get(name) for each in values),
                 advice=advice(name, shares, importances, values[3]),

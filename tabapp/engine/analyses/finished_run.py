@@ -24,6 +24,7 @@ from tabapp.engine.loop.recovery import BROKEN
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.errors import TabappError, UsageError
 from tabapp.run.record import events as ev
+from tabapp.run.record.event_lines import decode
 from tabapp.run.record.folder import RunFolder
 from tabapp.run.record.state import RunState
 
@@ -201,7 +202,7 @@ class FinishedRun:
         saved = self.folder.path / "ensemble.json"
         if not saved.is_file():
             return self.state.ensemble
-        chosen = ev.decode(files.read_regular(saved))
+        chosen = decode(files.read_regular(saved))
         if not isinstance(chosen, ev.EnsembleChanged):
             raise ValueError(f"{saved.name} is not an ensemble")
         return chosen

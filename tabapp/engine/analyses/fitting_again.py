@@ -21,7 +21,7 @@ from tabapp.engine.fit.unlabeled import add_unlabeled, fitted_features
 from tabapp.engine.plan.make_plan import fit_device
 from tabapp.models import registry
 from tabapp.models.contract import FitContext
-from tabapp.run.record import analysis_events as events
+from tabapp.run.analyses.parts import Partial
 from tabapp.temporary import TemporaryFolder
 
 Array = npt.NDArray[Any]
@@ -53,11 +53,11 @@ class TimeLimit:
         if self.deadline is not None and time.monotonic() >= self.deadline:
             raise TimeLimitReached
 
-    def partial(self) -> events.Partial | None:
+    def partial(self) -> Partial | None:
         """What the analysis could not train; None if it is complete."""
         if self.seconds is None or self.trained >= self.planned:
             return None
-        return events.Partial(seconds=self.seconds, trained=self.trained, planned=self.planned)
+        return Partial(seconds=self.seconds, trained=self.trained, planned=self.planned)
 
 
 def fit_again(

@@ -21,6 +21,7 @@ from tabapp.explain.fold_model import FoldModel
 from tabapp.explain.permutation import permutation_importance
 from tabapp.explain.promise import promising_order
 from tabapp.features.arrays import Table
+from tabapp.findings import ImportanceRow
 from tabapp.models import registry
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import RunFolder
@@ -95,7 +96,7 @@ def compute_importances(
     rho = agreement(rows)
     return ev.ImportancesReady(
         rows=tuple(
-            ev.ImportanceRow(
+            ImportanceRow(
                 feature=row.feature,
                 attention=None if row.attention is None else row.attention.share,
                 permutation=row.permutation,

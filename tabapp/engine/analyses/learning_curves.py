@@ -18,8 +18,11 @@ from tabapp.engine.analyses.fitting_again import TimeLimit, TimeLimitReached, fi
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.fit.numbering import UsableRows
 from tabapp.errors import BudgetError, UsageError
+from tabapp.findings import CurvePoint
+from tabapp.run.analyses.learning_curve import RowCurveReady
+from tabapp.run.analyses.parts import Gain
+from tabapp.run.analyses.time_curve import TimeCurveReady
 from tabapp.run.options.config import format_duration
-from tabapp.run.record import analysis_events as events
 
 Array = npt.NDArray[Any]
 
@@ -30,7 +33,7 @@ SCORED_SHARE = 0.2
 LEAST_TRAINING_ROWS, LEAST_SCORED_ROWS = 40, 20
 
 
-def measure_row_curve(run: FinishedRun, model: str | None = None, seconds: float | None = None) -> events.RowCurveReady:
+def measure_row_curve(run: FinishedRun, model: str | None = None, seconds: float | None = None) -> RowCurveReady:
     """The score of one model, trained on an eighth, a quarter, half and all of the training rows of up to three folds.
 
     If the time ends before, the curve covers the complete folds, or the complete shares of the first fold.
@@ -66,7 +69,7 @@ def measure_row_curve(run: FinishedRun, model: str | None = None, seconds: float
     predicted = {share: np.concatenate([known[fold][share] for fold in complete]) for share in (*shares, 1.0)}
     mean_rows = float(np.mean([len(run.data.training(fold)) for fold in complete]))
     gain = _gain(run, held_out, predicted[shares[-1]], predicted[1.0])
-    return events.RowCurveReady(
+    return RowCurveReady(
         model=candidate.model,
         points=tuple(_point(run, held_out, round(share * mean_rows), each) for share, each in predicted.items()),
         gain=gain.value,
@@ -85,9 +88,7 @@ def _fit_on_share(run: FinishedRun, candidate: Candidate, fold: int, share: floa
     return fit_again(run, candidate, fold, rows, run.data.schema, limit=limit)
 
 
-def measure_time_curve(
-    run: FinishedRun, model: str | None = None, seconds: float | None = None
-) -> events.TimeCurveReady:
+def measure_time_curve(run: FinishedRun, model: str | None = None, seconds: float | None = None) -> TimeCurveReady:
     """The score on the latest rows of one model that is trained on the most recent, and on the oldest, share of the earlier rows.
 
     Models are trained on the smallest shares first. If the time ends before, the curve covers those that are trained.
@@ -129,7 +130,7 @@ def measure_time_curve(
     if len(recent) < 2:
         raise _too_slow(candidate, limit)
     (*_, fewer, more), both = recent, max(oldest)
-    return events.TimeCurveReady(
+    return TimeCurveReady(
         model=candidate.model,
         column=column,
         since=_moment(run, column, scored, time),
@@ -185,13 +186,13 @@ def _moment(run: FinishedRun, column: str, scored: UsableRows, time: Array) -> s
     return f"{time[first]:g}"
 
 
-def _point(run: FinishedRun, scored: UsableRows, n_rows: int, predicted: Array) -> events.CurvePoint:
+def _point(run: FinishedRun, scored: UsableRows, n_rows: int, predicted: Array) -> CurvePoint:
     metric, truth, weight = run.plan.metric, scored.of(run.data.target), scored.of(run.data.weight)
     low, high = metrics.interval(metric, truth, predicted, weight, seed=run.plan.seed)
-    return events.CurvePoint(place=n_rows, score=metrics.score(metric, truth, predicted, weight), low=low, high=high)
+    return CurvePoint(place=n_rows, score=metrics.score(metric, truth, predicted, weight), low=low, high=high)
 
 
-def _gain(run: FinishedRun, scored: UsableRows, before: Array, after: Array) -> events.Gain:
+def _gain(run: FinishedRun, scored: UsableRows, before: Array, after: Array) -> Gain:
     """How much better the score of one prediction is than that of another, with the interval of a paired bootstrap."""
     first, second, low, high = paired_difference(
         run.plan.metric,
@@ -204,4 +205,4 @@ def _gain(run: FinishedRun, scored: UsableRows, before: Array, after: Array) -> 
     )
     sign = 1.0 if metrics.get(run.plan.metric).greater_is_better else -1.0
     low, high = sorted((sign * low, sign * high))
-    return events.Gain(value=sign * (second - first), low=low, high=high)
+    return Gain(value=sign * (second - first), low=low, high=high)

@@ -12,6 +12,7 @@ from tabapp.explain.effects import HeldOut, effects
 from tabapp.explain.evaluation import rounded, sample_rows
 from tabapp.explain.slices import row_errors, weak_slices
 from tabapp.features.prepare import FeaturePreparer
+from tabapp.findings import Effect, EffectCurve, ErrorSlice
 from tabapp.models import registry
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import RunFolder
@@ -39,7 +40,7 @@ def find_slices(data: RunData, plan: Plan, scorer: Scorer, selected: Selected) -
         n_rows=len(errors),
         tested=tested,
         rows=tuple(
-            ev.ErrorSlice(
+            ErrorSlice(
                 column=row.column,
                 level=row.level,
                 n=row.n,
@@ -98,13 +99,13 @@ def find_effects(
         identity=candidate.identity,
         n_rows=sum(fold.frame.height for fold in folds),
         effects=tuple(
-            ev.Effect(
+            Effect(
                 feature=effect.feature,
                 places=effect.places,
                 labels=effect.labels,
                 counts=effect.counts,
                 curves=tuple(
-                    ev.EffectCurve(
+                    EffectCurve(
                         label=classes[curve.code] if classes else "",
                         values=tuple(map(rounded, curve.values)),
                         low=tuple(map(rounded, curve.low)),

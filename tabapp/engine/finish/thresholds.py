@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tabapp import metrics
 from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.explain.decision import LEAST_SCORED_ROWS, choose_threshold
+from tabapp.run.analyses.threshold import ThresholdChosen
 from tabapp.run.record.state import format_score
 
 Array = npt.NDArray[Any]
@@ -28,7 +29,7 @@ def threshold_for(run: FinishedRun, prediction: Array, covered: Array) -> tuple[
     old = run.contents.ensemble.threshold
     if old is None:
         return None, ""
-    event = run.state.threshold
+    event = run.state.result(ThresholdChosen)
     if event is None or event.value is None or not np.isclose(event.value, old):
         return (
             old,

@@ -17,6 +17,7 @@ from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.loop.board import Board
 from tabapp.engine.loop.time_share import Allowance
 from tabapp.explain import evaluation as plots
+from tabapp.findings import ReliabilityBin, ResidualBand
 from tabapp.run.record import events as ev
 from tabapp.run.record.event_base import ENSEMBLE
 from tabapp.run.record.folder import RunFolder
@@ -147,7 +148,7 @@ def _regression(common: dict[str, Any], truth: Array, prediction: Array) -> ev.E
         residual_range=found.span,
         residual_quantiles=found.quantiles,
         bands=tuple(
-            ev.ResidualBand(predicted=predicted, low=low, median=median, high=high, count=count)
+            ResidualBand(predicted=predicted, low=low, median=median, high=high, count=count)
             for predicted, low, median, high, count in found.bands
         ),
     )
@@ -179,9 +180,7 @@ def _classification(
         average_precision=None if np.isnan(average) else plots.rounded(average),
         base_rate=plots.rounded(float(np.mean(truth == 1))) if binary else None,
         calibration=tuple(
-            ev.ReliabilityBin(
-                predicted=row.predicted, observed=row.observed, low=row.low, high=row.high, count=row.count
-            )
+            ReliabilityBin(predicted=row.predicted, observed=row.observed, low=row.low, high=row.high, count=row.count)
             for row in bins
         ),
         calibration_error=plots.rounded(error),

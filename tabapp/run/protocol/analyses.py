@@ -4,19 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from tabapp.children import module_command
 from tabapp.errors import ExitCode, TabappError
+from tabapp.run.protocol.child import kill, start_child
 from tabapp.run.record.undefined import Decoder
 
 MODULE = "tabapp.processes.analyst"
 TRAINING_SECONDS = 600.0
 """Default time limit of an analysis that trains models again; the default budget of a run."""
+
+
+class Compare(msgspec.Struct, tag="compare", frozen=True, forbid_unknown_fields=True):
+    """Compare the runs of two folders. Result: `tabapp.run.protocol.comparing.Comparison`."""
+
+
+class Diagnose(msgspec.Struct, tag="diagnose", frozen=True, forbid_unknown_fields=True):
+    """Analyze the run of a folder, and append the result to its events. Result: the event.
+
+    Attributes:
+        option, value: of `tabapp diagnose`, without dashes.
+        model: the model of an analysis that trains models, by default the best; `seconds` is its time limit.
+    """
+
+    option: str
+    value: str | None = None
+    model: str | None = None
+    seconds: float = TRAINING_SECONDS
 
 
 class AnalysisFailed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,41 +57,36 @@ class AnalysisError(TabappError):
         self.exit_code = ExitCode(failed.exit_code)
 
 
-def analyze(kind: type[ResultT] | Any, words: list[str]) -> ResultT:
+def analyze(kind: type[ResultT] | Any, request: Compare | Diagnose, *folders: Path) -> ResultT:
     """Run an analysis and wait for its result.
-
-    Args:
-        words: arguments of the process.
 
     Raises:
         AnalysisError: there is no result.
     """
     done = subprocess.run(
-        module_command(MODULE, *words),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
+        module_command(MODULE, *_words(request, folders)), stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
     return read_result(kind, done.stdout, done.stderr, done.returncode)
 
 
-async def analyze_in_background(kind: type[ResultT] | Any, words: list[str]) -> ResultT:
+async def analyze_in_background(kind: type[ResultT] | Any, request: Compare | Diagnose, *folders: Path) -> ResultT:
     """As `analyze`, without blocking the screen. A canceled task ends the process.
 
     Raises:
         AnalysisError: there is no result.
     """
-    process = await asyncio.create_subprocess_exec(
-        *module_command(MODULE, *words), stdin=DEVNULL, stdout=PIPE, stderr=PIPE, limit=1 << 25
-    )
+    process = await start_child(MODULE, *_words(request, folders))
     try:
         output, complaints = await process.communicate()
     except asyncio.CancelledError:
-        with suppress(ProcessLookupError):
-            process.kill()
+        kill(process)
         await process.wait()
         raise
     return read_result(kind, output, complaints, process.returncode or 0)
+
+
+def _words(request: Compare | Diagnose, folders: Sequence[Path]) -> list[str]:
+    return [msgspec.json.encode(request).decode(), *map(str, folders)]
 
 
 def read_result(kind: type[ResultT] | Any, output: bytes, complaints: bytes, code: int) -> ResultT:

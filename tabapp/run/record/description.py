@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from tabapp.errors import UsageError
 from tabapp.run.record import events as ev
+from tabapp.run.record.event_lines import decode
 from tabapp.run.record.folder import LineReader, RunFolder
+from tabapp.run.record.reducing.reduce import reduce
 from tabapp.run.record.score_text import folds_text
-from tabapp.run.record.state import is_new_best
+from tabapp.run.record.state import RunState
 
 SKIPPED = (b'{"ev":"fit.progress"', b'{"ev":"resources"', b'{"ev":"fit.started"', b'{"ev":"fit.finished"')
 
@@ -69,48 +71,20 @@ def describe_run(folder: RunFolder) -> RunDescription:
         lines = LineReader(folder.events).read_new()
     except UsageError as error:
         return RunDescription(folder, "unreadable", reason=str(error))
+    state = RunState()
     started: float | None = None
     plan: ev.PlanMade | None = None
-    finished: ev.RunFinished | None = None
-    rows: tuple[ev.LeaderboardRow, ...] = ()
-    # By the place of the target in a run with several.
-    histories: dict[int, list[float]] = {}
-    plans: dict[int, ev.PlanMade] = {}
-    target, last = 0, 0.0
     for line in lines:
-        if line.startswith(SKIPPED):
-            continue
-        event = ev.decode(line)
+        event = None if line.startswith(SKIPPED) else decode(line)
         if event is None:
             continue
-        last = event.t
-        match event:
-            case ev.RunStarted():
-                started, finished = event.t, None
-            case ev.TargetStarted():
-                target, rows, histories[event.index] = event.index, (), []
-            case ev.PlanMade():
-                plan = plans[target] = event
-            case ev.LeaderboardChanged():
-                rows = event.rows
-                best = next((row for row in rows if row.score is not None), None)
-                history = histories.setdefault(target, [])
-                if (
-                    best is not None
-                    and best.score is not None
-                    and is_new_best(best, plan, history[-1] if history else None)
-                ):
-                    history.append(best.score)
-            case ev.RunFinished():
-                # At the end, a run with several targets shows the result of the first.
-                finished, target = event, 0
-                plan = plans.get(0, plan)
-                rows = event.leaderboard or rows
-            case _:
-                pass
+        state = reduce(state, event)
+        # In a run with several targets, these are those of the whole run and of the last target with a plan.
+        started = event.t if isinstance(event, ev.RunStarted) else started
+        plan = state.plan or plan
+    finished, winner = state.finished, state.best
     ended = finished.status if finished is not None else "stopped"
     status = "running" if folder.is_running() else ended
-    winner = next((row for row in rows if row.score is not None), None)
     return RunDescription(
         folder,
         status,
@@ -123,9 +97,9 @@ def describe_run(folder: RunFolder) -> RunDescription:
         best=winner.score if winner is not None else None,
         partial=folds_text(winner, plan.folds) if winner is not None and plan is not None else "",
         model=winner.title if winner is not None else "",
-        models=sum(row.score is not None and row.model != "ensemble" for row in rows),
-        history=tuple(histories.get(target, ())),
+        models=sum(row.score is not None and row.model != "ensemble" for row in state.leaderboard),
+        history=tuple(score for _, score in state.history),
         started=started,
-        seconds=finished.seconds if finished is not None else max(0.0, last - (started or last)),
+        seconds=finished.seconds if finished is not None else max(0.0, state.time - (started or state.time)),
         reason=finished.message if finished is not None else "",
     )

@@ -30,3 +30,20 @@ class Described(Event, frozen=True, kw_only=True):
     model: str = ENSEMBLE
     trial: int | None = None
     identity: str = ""
+
+
+class AnalysisEvent(Described, frozen=True, kw_only=True):
+    """The base of results of analyses: those that the engine adds while time is left, and those that a user requests later.
+
+    The latter follow `run.finished` and take no time of the budget. All are cleared when the run is resumed.
+    """
+
+    @property
+    def part(self) -> str:
+        """The part of the run that it is about, such as a column; a later result on the same part replaces it."""
+        return ""
+
+    @property
+    def withdraws(self) -> bool:
+        """Whether it only takes back the earlier result."""
+        return False

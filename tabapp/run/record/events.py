@@ -10,50 +10,24 @@ from typing import Any, Literal
 
 import msgspec
 
-from tabapp.run.record.analysis_events import AnalysisEvent as AnalysisEvent
-from tabapp.run.record.analysis_events import AnyAnalysisEvent as AnyAnalysisEvent
-from tabapp.run.record.analysis_events import AttentionMapView as AttentionMapView
-from tabapp.run.record.analysis_events import AttentionReady as AttentionReady
-from tabapp.run.record.analysis_events import ConditionalImportance as ConditionalImportance
-from tabapp.run.record.analysis_events import CurvePoint as CurvePoint
-from tabapp.run.record.analysis_events import DependenceReady as DependenceReady
-from tabapp.run.record.analysis_events import FairnessReady as FairnessReady
-from tabapp.run.record.analysis_events import FaithfulnessReady as FaithfulnessReady
-from tabapp.run.record.analysis_events import FaithfulnessRow as FaithfulnessRow
-from tabapp.run.record.analysis_events import Gain as Gain
-from tabapp.run.record.analysis_events import GapView as GapView
-from tabapp.run.record.analysis_events import GroupImportance as GroupImportance
-from tabapp.run.record.analysis_events import GroupView as GroupView
-from tabapp.run.record.analysis_events import InteractionsReady as InteractionsReady
-from tabapp.run.record.analysis_events import InteractionView as InteractionView
-from tabapp.run.record.analysis_events import Partial as Partial
-from tabapp.run.record.analysis_events import RateView as RateView
-from tabapp.run.record.analysis_events import RobustnessReady as RobustnessReady
-from tabapp.run.record.analysis_events import RowCurveReady as RowCurveReady
-from tabapp.run.record.analysis_events import ThresholdChosen as ThresholdChosen
-from tabapp.run.record.analysis_events import TimeCurveReady as TimeCurveReady
+from tabapp.findings import Effect, ErrorSlice, ImportanceRow, ReliabilityBin, ResidualBand
 from tabapp.run.record.event_base import ENSEMBLE as ENSEMBLE
 from tabapp.run.record.event_base import VERSION as VERSION
+from tabapp.run.record.event_base import AnalysisEvent as AnalysisEvent
 from tabapp.run.record.event_base import Described as Described
 from tabapp.run.record.event_base import Event
 from tabapp.run.record.records import (
     Best,
     ColumnView,
-    Effect,
     EnsembleMember,
-    ErrorSlice,
-    ImportanceRow,
     LeaderboardRow,
     MetricView,
     ModelView,
     ParameterImportance,
-    ReliabilityBin,
-    ResidualBand,
     TargetResult,
     WarningView,
 )
-from tabapp.run.record.records import EffectCurve as EffectCurve
-from tabapp.run.record.undefined import Decoder, OptionalScore
+from tabapp.run.record.undefined import OptionalScore
 
 Stage = Literal["starting", "reading", "ready", "fitting", "ensembling", "explaining", "exporting", "done"]
 FinishStatus = Literal["ok", "interrupted", "failed"]
@@ -410,45 +384,6 @@ AnyEvent = (
     | TargetStarted
     | TargetFinished
     | RunFinished
-    | ThresholdChosen
-    | RobustnessReady
-    | RowCurveReady
-    | TimeCurveReady
-    | FairnessReady
-    | DependenceReady
-    | InteractionsReady
-    | AttentionReady
-    | FaithfulnessReady
+    | AnalysisEvent
 )
-
-_decoder: Decoder[AnyEvent] = Decoder(AnyEvent)
-_encoder = msgspec.json.Encoder()
-
-
-class _AnyEvent(msgspec.Struct):
-    ev: str
-
-
-_any_event = msgspec.json.Decoder(_AnyEvent)
-
-
-def encode(event: Event) -> bytes:
-    """One event as a line of JSON with its newline. NaN and infinity become null, which `decode` reads as NaN."""
-    return _encoder.encode(event) + b"\n"
-
-
-def decode(line: bytes | str) -> AnyEvent | None:
-    """Read one line; None for an unknown event or a damaged line."""
-    try:
-        return _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def is_damaged(line: bytes) -> bool:
-    """Whether a line is not an event of any version: it is not a JSON object with a name."""
-    try:
-        _any_event.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return True
-    return False
+"""Analyses declare their own events, which derive from `AnalysisEvent`."""

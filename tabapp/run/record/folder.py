@@ -33,7 +33,9 @@ from tabapp.run.options.places import reject_inputs, reject_undecodable, tables_
 from tabapp.run.record import events as ev
 from tabapp.run.record import origin
 from tabapp.run.record.commands import COMMANDS, AnyCommand
-from tabapp.run.record.state import RunState, replay
+from tabapp.run.record.event_lines import decode, encode
+from tabapp.run.record.reducing.reduce import replay
+from tabapp.run.record.state import RunState
 from tabapp.user_folders import NOWHERE, data_folder
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -328,7 +330,7 @@ class EventLog:
         self._opened = time.monotonic()
         lines = whole.splitlines()
         # A line that was removed or damaged must not make new events look old to a reader.
-        numbers = [event.seq for event in map(ev.decode, lines[-LAST_LINES:]) if event is not None]
+        numbers = [event.seq for event in map(decode, lines[-LAST_LINES:]) if event is not None]
         self.seq = max([len(lines), *(number for number in numbers if number < HIGHEST_SEQUENCE)])
 
     def append(self, event: ev.Event) -> ev.Event:
@@ -341,7 +343,7 @@ class EventLog:
         event = msgspec.structs.replace(event, seq=self.seq + 1, t=round(time.time(), 3), elapsed=elapsed)
         size = os.fstat(self._descriptor).st_size
         try:
-            files.write_all(self._descriptor, ev.encode(event))
+            files.write_all(self._descriptor, encode(event))
         except OSError:
             os.ftruncate(self._descriptor, size)
             raise
@@ -389,7 +391,7 @@ class EventReader:
 
     def read_new(self) -> list[ev.AnyEvent]:
         """The events since the last call, without unknown ones."""
-        decoded = (ev.decode(line) for line in self._lines.read_new())
+        decoded = (decode(line) for line in self._lines.read_new())
         return [event for event in decoded if event is not None]
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tabapp.findings import ImportanceRow
 from tabapp.run.record import events as ev
 
 UNSTABLE = "unstable"
 
 
-def ranked(rows: Sequence[ev.ImportanceRow]) -> list[ev.ImportanceRow]:
+def ranked(rows: Sequence[ImportanceRow]) -> list[ImportanceRow]:
     """The rows by permutation importance, the largest first; unstable ones last."""
     return sorted(rows, key=lambda row: (row.unstable, -row.permutation))
 
 
-def largest(rows: Sequence[ev.ImportanceRow]) -> float:
+def largest(rows: Sequence[ImportanceRow]) -> float:
     """The largest stable importance, with which the bars of a view begin; 0 without one."""
     return max((row.permutation for row in rows if not row.unstable), default=0.0)
 

@@ -1,10 +1,12 @@
-"""The records in the events of a run: rows, columns and curves as screens show them."""
+"""The records in the events of a run: rows and columns as screens show them."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
 import msgspec
+
+from tabapp.findings import ImportanceRow
 
 RowStatus = Literal["ok", "running", "queued", "failed", "pruned", "skipped"]
 
@@ -106,95 +108,11 @@ class EnsembleMember(msgspec.Struct, frozen=True, kw_only=True):
     weight: float
 
 
-class ImportanceRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The importance of one data column: its share of attention per feature with its interval over folds (None without a model with
-    attention), and the permutation importance: how much the metric worsens when its values are shuffled, with its 95 %
-    interval over rows."""
-
-    feature: str
-    attention: float | None
-    permutation: float
-    low: float
-    high: float
-    attention_low: float | None = None
-    attention_high: float | None = None
-    attention_raw: float | None = None
-    """Share of the attention before it is divided by the number of features that the column has."""
-    unstable: bool = False
-    """The value is not due to the column alone: predictions of rows changed that the shuffles had left as they were."""
-
-
-class ReliabilityBin(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows with a similar predicted probability: its mean, the observed frequency with a 95 % interval, and the row count."""
-
-    predicted: float
-    observed: float
-    low: float
-    high: float
-    count: int
-
-
-class ResidualBand(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows with a similar prediction: its mean, and the 10 %, 50 % and 90 % quantiles of truth minus prediction."""
-
-    predicted: float
-    low: float
-    median: float
-    high: float
-    count: int
-
-
 class ParameterImportance(msgspec.Struct, frozen=True, kw_only=True):
     """A hyper-parameter and its importance for reaching the best trials; the importances of a model sum to 1."""
 
     name: str
     importance: float
-
-
-class ErrorSlice(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows that share a value of a column, and the error of the predictions on them.
-
-    Attributes:
-        level: the shared value or range, such as "> 65", "= Private" or "missing".
-        error: mean error of the `n` rows; `share_wrong` is the share with a wrong class (None for regression).
-        difference: error minus the error of the other rows, shrunk towards 0 to correct for selection among many slices.
-        low, high: interval of the difference, adjusted for the number of tested slices.
-        clear: whether the interval is above 0.
-    """
-
-    column: str
-    level: str
-    n: int
-    error: float
-    share_wrong: float | None
-    difference: float
-    low: float
-    high: float
-    clear: bool
-
-
-class EffectCurve(msgspec.Struct, frozen=True, kw_only=True):
-    """The mean prediction at each value of a feature; `low` and `high` are the 10 % and 90 % quantiles over rows.
-
-    `label` is the class of the probability, empty for regression.
-    """
-
-    label: str
-    values: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    ale: tuple[float, ...] = ()
-    """Accumulated local effects at the same places; empty for levels."""
-
-
-class Effect(msgspec.Struct, frozen=True, kw_only=True):
-    """Partial dependence on one feature: `places` for numbers or `labels` for levels, and the row counts at each."""
-
-    feature: str
-    places: tuple[float, ...]
-    labels: tuple[str, ...]
-    counts: tuple[int, ...]
-    curves: tuple[EffectCurve, ...]
 
 
 class Best(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,8 @@ from tabapp.run.options.places import reject_undecodable
 from tabapp.run.record.confining import own_config, shown
 from tabapp.run.record.folder import EventReader, RunBusy, RunFolder
 from tabapp.run.record.outputs import reject_replacing
-from tabapp.run.record.state import replay, seconds_used
+from tabapp.run.record.reducing.reduce import replay
+from tabapp.run.record.state import seconds_used
 
 
 def save_resumed(folder: RunFolder, config: RunConfig) -> None:

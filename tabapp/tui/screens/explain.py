@@ -9,11 +9,12 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from tabapp.errors import TabappError
-from tabapp.printable import one_line
-from tabapp.run.protocol.analyses import analyze_in_background
-from tabapp.run.record import events as ev
+from tabapp.run.analyses.interactions import InteractionsReady
+from tabapp.run.protocol.analyses import Diagnose, analyze_in_background
+from tabapp.run.record.analysis import Request, all_requests, any_result
+from tabapp.run.record.event_base import AnalysisEvent
 from tabapp.run.record.state import title_of
-from tabapp.run.texts.diagnoses import diagnosis_tables, table_of
+from tabapp.run.texts.diagnoses import diagnosis_tables, tables_of
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Ask, Choice, Option, Reading, reading_width
 from tabapp.tui.screens.base import RunView
@@ -108,60 +109,56 @@ class ExplainView(RunView):
             case d.ATTENTION:
                 options = [Option(*each) for each in d.attention_options(state)]
                 self.tabapp.push_screen(Choice("Attention map", options), self._map_chosen)
-            case d.INTERACTIONS if state.interactions is not None:
-                self.tabapp.push_screen(
-                    Reading("Interactions", interactions_content(state.interactions, state, self._room))
-                )
+            case d.INTERACTIONS:
+                for found in state.results(InteractionsReady):
+                    self.tabapp.push_screen(Reading("Interactions", interactions_content(found, state, self._room)))
             case d.KNOWN:
                 self.tabapp.push_screen(Reading("Analyses", tables_content(diagnosis_tables(state), self._room)))
-            case d.THRESHOLD:
-                title = "Threshold: the best by which metric"
-                options = [Option(*each) for each in d.threshold_options(state)]
-                self.tabapp.push_screen(Choice(title, options), self._metric_chosen)
-            case d.FAIRNESS:
-                columns = state.schema.columns if state.schema is not None else ()
-                target = state.plan.target if state.plan is not None else ""
-                options = [
-                    Option(column.name, one_line(column.name), column.kind)
-                    for column in columns
-                    if column.name != target and column.kind != "text"
-                ]
-                self.tabapp.push_screen(
-                    Choice("Groups of the column", options),
-                    lambda column: self._analyze("--fairness", column) if column is not None else None,
-                )
             case _:
-                self._analyze(f"--{kind}")
+                self._request(next(each for each in all_requests() if each.option == kind))
 
     def _map_chosen(self, choice: str | None) -> None:
         if choice is not None:
             self.tabapp.push_screen(Reading(*d.chosen_map(self.snapshot.state, choice, self._room)))
 
-    def _metric_chosen(self, metric: str | None) -> None:
-        if metric == d.COST:
-            message = "The costs of a false negative and of a false positive:"
-            dialog = Ask("Threshold by costs", message, "fn=5,fp=1", lambda text: f"cost:{text.strip()}")
-            self.tabapp.push_screen(dialog, self._metric_chosen)
-        elif metric is not None:
-            self._analyze("--threshold", metric)
+    def _request(self, request: Request) -> None:
+        """Analyze the run, after a question for the value of the option if it has one."""
+        if request.values is None:
+            self._analyze(request)
+            return
+        values = {each.value: each for each in request.values(self.snapshot.state)}
 
-    def _analyze(self, *words: str) -> None:
-        self.run_worker(self._analysis(list(words)), group="analysis", exclusive=True, exit_on_error=False)
+        def analyze(value: str | None) -> None:
+            if value is not None:
+                self._analyze(request, value)
 
-    async def _analysis(self, words: list[str]) -> None:
+        def chosen(value: str | None) -> None:
+            question = values[value].question if value is not None else None
+            if question is None:
+                analyze(value)
+                return
+            form, check = question.value, lambda text: form.format(text.strip())
+            self.tabapp.push_screen(Ask(question.title, question.message, question.default, check), analyze)
+
+        options = [Option(each.value, each.label, each.note) for each in values.values()]
+        self.tabapp.push_screen(Choice(request.question, options), chosen)
+
+    def _analyze(self, request: Request, value: str | None = None) -> None:
+        self.run_worker(self._analysis(request, value), group="analysis", exclusive=True, exit_on_error=False)
+
+    async def _analysis(self, request: Request, value: str | None) -> None:
         # Minutes may pass: what is in progress stays on the screen. A later analysis ends this one, and shows its own name.
-        self._show_progress(d.name_of(words[0]))
+        self._show_progress(request.title.lower())
         try:
-            arguments = ["diagnose", str(self.tabapp.run_of_target.path), *words]
-            found: ev.AnyAnalysisEvent = await analyze_in_background(ev.AnyAnalysisEvent, arguments)
+            wish, folder = Diagnose(request.option, value), self.tabapp.run_of_target.path
+            found: AnalysisEvent = await analyze_in_background(any_result(), wish, folder)
         except (TabappError, OSError) as error:
             self._show_progress("")
             self.notify(f"No result: {error}", severity="error", markup=False)
             return
         self._show_progress("")
-        result = table_of(found, self.snapshot.state)
-        if result is not None:
-            self.tabapp.push_screen(Reading(result.title, tables_content([result], self._room)))
+        tables = tables_of(found, self.snapshot.state)
+        self.tabapp.push_screen(Reading(tables[0].title, tables_content(tables, self._room)))
 
     def _show_progress(self, analysis: str) -> None:
         self.query_one(Explanation).analysis = analysis

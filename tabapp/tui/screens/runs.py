@@ -10,7 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 
 from tabapp.errors import TabappError
-from tabapp.run.protocol.analyses import analyze_in_background
+from tabapp.run.protocol.analyses import Compare, analyze_in_background
 from tabapp.run.protocol.comparing import Comparison
 from tabapp.run.record.description import RunDescription, describe_run, version_of
 from tabapp.run.record.folder import RunFolder, list_runs
@@ -196,8 +196,8 @@ class RunsView(RunView):
         # Seconds may pass: what is in progress stays on the screen. A later comparison ends this one, and shows its own runs.
         self._show_progress(tuple(folder.run for folder in folders))
         try:
-            words = ["compare", *(str(folder.path) for folder in folders)]
-            text = comparison_content(await analyze_in_background(Comparison, words))
+            paths = [folder.path for folder in folders]
+            text = comparison_content(await analyze_in_background(Comparison, Compare(), *paths))
         except (TabappError, OSError) as error:
             text = Content(f"The runs cannot be compared: {error}")
         self._show_progress(())

@@ -9,7 +9,8 @@ from typing import Protocol
 from tabapp.run.protocol.client import describe_death
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import EventReader, RunFolder
-from tabapp.run.record.state import RunState, reduce
+from tabapp.run.record.reducing.reduce import reduce
+from tabapp.run.record.state import RunState
 
 EVENTS_PER_BATCH = 400
 

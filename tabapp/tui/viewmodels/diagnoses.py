@@ -5,77 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tabapp import charts
-from tabapp.run.record import events as ev
+from tabapp.run.analyses.attention import AttentionMap, AttentionReady, mean_over_heads
+from tabapp.run.analyses.interactions import InteractionsReady, interactions_map, interactions_table
+from tabapp.run.record.analysis import DiagnosisTable, all_requests
 from tabapp.run.record.state import RunState, subject_of
-from tabapp.run.texts.dependence_tables import interactions_map, interactions_table, mean_over_heads
-from tabapp.run.texts.diagnoses import DiagnosisTable
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED
 
-KNOWN, THRESHOLD, ROBUSTNESS, FAIRNESS = "known", "threshold", "robustness", "fairness"
-LEARNING_CURVE, TIME_CURVE, FAITHFULNESS, ATTENTION = "learning-curve", "time-curve", "faithfulness", "attention"
-INTERACTIONS = "interactions"
-NAMES = {
-    THRESHOLD: "Threshold",
-    ROBUSTNESS: "Robustness",
-    LEARNING_CURVE: "Learning curve over rows",
-    TIME_CURVE: "Learning curve over time",
-    FAITHFULNESS: "Attention compared",
-    FAIRNESS: "Groups of a column",
-}
-"""What is computed on request, by the option of `tabapp diagnose`."""
+KNOWN, ATTENTION, INTERACTIONS = "known", "attention", "interactions"
+"""Values of `analysis_options` that show results; the others are options of `tabapp diagnose`."""
 SHADES = ("$foreground 40%", "", "$primary", "bold $primary")
 """Styles of less attention than chance, about as much, more, and more than twice as much; also of growing interactions."""
 RATIOS = (0.7, 1.4, 2.5)
 """The shares, relative to chance, from which the next style is used."""
-COST = "cost"
-
-
-def name_of(option: str) -> str:
-    """The name of an analysis that `tabapp diagnose` does with an option, in lower case."""
-    return NAMES[option.removeprefix("--")].lower()
 
 
 def analysis_options(state: RunState, known: int) -> list[tuple[str, str, str]]:
     """The analyses that a run allows: value, label and note."""
     options = [(KNOWN, "Results so far", f"{known}")] if known else []
-    if state.plan is not None and state.plan.task == "binary":
-        options.append((THRESHOLD, NAMES[THRESHOLD], "by a metric or by costs; kept in the bundle"))
-    if state.attention:
+    if state.results(AttentionReady):
         options.append((ATTENTION, "Attention map", "by layer and head"))
-    if state.interactions is not None:
+    if state.results(InteractionsReady):
         options.append((INTERACTIONS, "Interactions", "heat map of pairs of columns"))
-    options += [
-        (ROBUSTNESS, NAMES[ROBUSTNESS], "score with missing and noisy cells"),
-        (LEARNING_CURVE, NAMES[LEARNING_CURVE], "would more rows help? trains the best model again"),
-    ]
-    columns = state.schema.columns if state.schema is not None else ()
-    if any(column.kind == "datetime" or column.role == "time" for column in columns):
-        options.append((TIME_CURVE, NAMES[TIME_CURVE], "do old rows help, and does the model age?"))
-    # Without importances, it is unknown whether a model has attention.
-    if state.importances is None or state.importances.attention_model is not None:
-        options.append(
-            (FAITHFULNESS, NAMES[FAITHFULNESS], "with permutation, gradients, and training without a column")
-        )
-    return [*options, (FAIRNESS, NAMES[FAIRNESS], "rates, errors and calibration per group")]
-
-
-def threshold_options(state: RunState) -> list[tuple[str, str, str]]:
-    """The metrics that a threshold can be chosen by, and costs: value, label and note."""
-    known = [metric for metric in state.plan.metrics if metric.chooses_threshold] if state.plan is not None else []
-    return [
-        *((each.name, each.title[:1].upper() + each.title[1:], each.description.partition(";")[0]) for each in known),
-        (COST, "Costs", "of a false negative and a false positive"),
-        ("none", "0.5", "restore the more probable class"),
-    ]
+    return [*options, *((each.option, each.title, each.note) for each in all_requests() if each.is_offered(state))]
 
 
 def attention_options(state: RunState) -> list[tuple[str, str, str]]:
     """The layers and heads of the attention maps; the value is MODEL:LAYER:HEAD, all counted from 0,
     with head -1 for the mean over heads."""
     found: list[tuple[str, str, str]] = []
-    for place, ready in enumerate(state.attention.values()):
-        model = f"{subject_of(state, ready)} · " if len(state.attention) > 1 else ""
+    results = state.results(AttentionReady)
+    for place, ready in enumerate(results):
+        model = f"{subject_of(state, ready)} · " if len(results) > 1 else ""
         for layer, each in enumerate(ready.maps):
             n_heads, key = len(each.heads), f"{place}:{layer}"
             title = model + (each.title if each.kind == "attention" else each.name)
@@ -88,11 +49,11 @@ def attention_options(state: RunState) -> list[tuple[str, str, str]]:
 def chosen_map(state: RunState, choice: str, width: int) -> tuple[str, Content]:
     """Title and heat map of a value of `attention_options`, in lines of `width` characters."""
     place, layer, head = (int(part) for part in choice.split(":"))
-    ready = list(state.attention.values())[place]
+    ready = state.results(AttentionReady)[place]
     return attention_content(ready.maps[layer], head, subject_of(state, ready), width)
 
 
-def attention_content(found: ev.AttentionMapView, head: int, model: str, width: int) -> tuple[str, Content]:
+def attention_content(found: AttentionMap, head: int, model: str, width: int) -> tuple[str, Content]:
     """Title and heat map of a head, or of the mean over heads for -1: attention of a model relative to chance."""
     weights = mean_over_heads(found) if head < 0 else found.heads[head]
     ratios = [_relative(row, found.chance) for row in weights]
@@ -129,7 +90,7 @@ def _bars(names: Sequence[str], ratios: Sequence[float], margins: Sequence[float
     return lines
 
 
-def interactions_content(found: ev.InteractionsReady, state: RunState, width: int) -> Content:
+def interactions_content(found: InteractionsReady, state: RunState, width: int) -> Content:
     """H of each pair of columns as a heat map, and the pairs with the largest interaction below."""
     table, pairs = interactions_map(found), interactions_table(found, state)
     cells = [

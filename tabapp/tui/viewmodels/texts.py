@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tabapp.run.analyses.threshold import ThresholdChosen
 from tabapp.run.record import events as ev
 from tabapp.run.record.score_text import folds_text, score_with_folds
 from tabapp.run.record.state import RunState, format_score, is_partial
@@ -98,7 +99,7 @@ def gibibytes(n_bytes: float) -> str:
 
 def threshold_metric(state: RunState, threshold: float | None) -> str:
     """The title of the metric by which the run chose the threshold of a bundle; empty if it chose another one."""
-    chosen = state.threshold
+    chosen = state.result(ThresholdChosen)
     return chosen.metric_title if chosen is not None and chosen.value == threshold else ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tabapp import charts
+from tabapp.findings import Effect, ErrorSlice
 from tabapp.run.record import events as ev
 from tabapp.run.record.belonging import earlier_subject
 from tabapp.run.record.state import RunState, format_score, subject_of
@@ -26,7 +27,7 @@ class EffectFacts:
     """The effect of the feature under the cursor, or the reason why there is none."""
 
     feature: str
-    effect: ev.Effect | None
+    effect: Effect | None
     n_rows: int
     missing: str
     earlier: str = ""
@@ -70,7 +71,7 @@ class Effects(Panel[EffectFacts]):
         return [*lines, *draw(effect, width, max(1, height - len(lines)))]
 
 
-def _legend(effect: ev.Effect, width: int) -> list[Content]:
+def _legend(effect: Effect, width: int) -> list[Content]:
     curves = effect.curves
     spread = "" if effect.labels else " · faint: inner 80 % of rows"
     if len(curves) == 1 and curves[0].ale:
@@ -86,7 +87,7 @@ def _legend(effect: ev.Effect, width: int) -> list[Content]:
     return [Content.assemble(("mean for ", MUTED), *parts).truncate(width, ellipsis=True)]
 
 
-def _line(effect: ev.Effect, width: int, height: int) -> list[Content]:
+def _line(effect: Effect, width: int, height: int) -> list[Content]:
     rows = max(1, height - 2)
     alone = len(effect.curves) == 1
     shown = [
@@ -119,7 +120,7 @@ def _line(effect: ev.Effect, width: int, height: int) -> list[Content]:
     return [*lines[:-1], Content.assemble(under, (charts.bars(bins, room, 1)[0], FAINT)), lines[-1]]
 
 
-def _levels(effect: ev.Effect, width: int, height: int) -> list[Content]:
+def _levels(effect: Effect, width: int, height: int) -> list[Content]:
     shown = min(len(effect.labels), max(1, height // len(effect.curves)))
     longest = min(max(map(len, effect.labels[:shown])), max(6, width // 3))
     tops = [value for curve in effect.curves for value in curve.values]
@@ -179,7 +180,7 @@ class WeakSlices(Table):
         self.show([_slice_row(row, wrong) for row in ready.rows], columns)
 
 
-def _slice_row(row: ev.ErrorSlice, wrong: bool) -> Row:
+def _slice_row(row: ErrorSlice, wrong: bool) -> Row:
     style = "" if row.clear else MUTED
     cells = [
         Content.styled("●" if row.clear else "·", "$error" if row.clear else MUTED),
@@ -193,7 +194,7 @@ def _slice_row(row: ev.ErrorSlice, wrong: bool) -> Row:
     return Row(f"{row.column} {row.level}", tuple(cells))
 
 
-def slice_details(ready: ev.SlicesReady, row: ev.ErrorSlice, state: RunState) -> Content:
+def slice_details(ready: ev.SlicesReady, row: ErrorSlice, state: RunState) -> Content:
     """The facts of a slice in sentences."""
     model = subject_of(state, ready)
     paragraphs = [

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tabapp import charts
-from tabapp.run.record import events as ev
+from tabapp.findings import ImportanceRow
+from tabapp.run.analyses.dependence import DependenceReady
 from tabapp.run.record.belonging import earlier_subject
 from tabapp.run.record.importance_notes import UNSTABLE, measured, notes, ranked
 from tabapp.run.record.state import RunState
@@ -20,7 +21,7 @@ LEAST_BAR = 6
 LEAST_MIDDLE_HEIGHT, LEAST_FULL_HEIGHT = 9, 16
 
 
-def places(rows: tuple[ev.ImportanceRow, ...]) -> dict[str, tuple[int, int]]:
+def places(rows: tuple[ImportanceRow, ...]) -> dict[str, tuple[int, int]]:
     """Ranks by attention and by permutation, from 0, of each feature that has both."""
     both = [row for row in rows if row.attention is not None and not row.unstable]
     by_attention = sorted(both, key=lambda row: -(row.attention or 0.0))
@@ -67,8 +68,8 @@ def group_key(columns: Sequence[str]) -> str:
 
 
 def grouped_rows(
-    rows: Sequence[ev.ImportanceRow], dependence: ev.DependenceReady | None, opened: set[str]
-) -> list[ev.ImportanceRow]:
+    rows: Sequence[ImportanceRow], dependence: DependenceReady | None, opened: set[str]
+) -> list[ImportanceRow]:
     """The rows with one for each group of correlated columns, whose members are left out unless it is opened."""
     if dependence is None:
         return list(rows)
@@ -77,7 +78,7 @@ def grouped_rows(
     for group in dependence.groups:
         key, members = group_key(group.columns), [by_name[name] for name in group.columns if name in by_name]
         shares = [row.attention for row in members if row.attention is not None]
-        found[key] = ev.ImportanceRow(
+        found[key] = ImportanceRow(
             feature=key,
             attention=sum(shares) if len(shares) == len(members) else None,
             permutation=group.permutation,
@@ -90,12 +91,12 @@ def grouped_rows(
     return list(found.values())
 
 
-def _members_below(rows: list[ev.ImportanceRow], dependence: ev.DependenceReady | None) -> list[ev.ImportanceRow]:
+def _members_below(rows: list[ImportanceRow], dependence: DependenceReady | None) -> list[ImportanceRow]:
     """The rows with the members of a group directly below it."""
     groups = {group_key(group.columns): group.columns for group in dependence.groups} if dependence is not None else {}
     members = {name for columns in groups.values() for name in columns}
     by_name = {row.feature: row for row in rows}
-    ordered: list[ev.ImportanceRow] = []
+    ordered: list[ImportanceRow] = []
     for row in rows:
         if row.feature in groups:
             ordered.append(row)
@@ -134,13 +135,14 @@ class Explanation(Table):
         title = f"Importance · sorted by {sort}" + (" · a swaps" if attention else "")
         title += f" · {facts.title}" if earlier_subject(ready, state.leaderboard) else ""
         set_titles(self, title, in_progress or f"{measured(ready, 'features')} · {ready.n_rows:,} held-out rows")
-        grouped = grouped_rows(ready.rows, state.dependence, self._opened)
+        dependence = state.result(DependenceReady)
+        grouped = grouped_rows(ready.rows, dependence, self._opened)
         rows = ranked(grouped) if sort == "permutation" else sorted(grouped, key=lambda row: -(row.attention or 0.0))
-        rows = _members_below(rows, state.dependence)
+        rows = _members_below(rows, dependence)
         bars = (["permutation", "attention"] if self.size.width >= BOTH_BARS_WIDTH else [sort]) if attention else [sort]
         columns, width = self._layout(rows, bars, attention)
         place = places(ready.rows)
-        groups = state.dependence.groups if state.dependence is not None else ()
+        groups = dependence.groups if dependence is not None else ()
         # The members of a group that is closed are not among the rows.
         members = {name for group in groups for name in group.columns}
         self.show(
@@ -164,7 +166,7 @@ class Explanation(Table):
         """Hide the members of all groups, before those of another target are shown."""
         self._opened.clear()
 
-    def _layout(self, rows: list[ev.ImportanceRow], bars: list[str], attention: bool) -> tuple[list[Column], int]:
+    def _layout(self, rows: list[ImportanceRow], bars: list[str], attention: bool) -> tuple[list[Column], int]:
         longest = min(max([7, *(len(row.feature) for row in rows)]), max(10, self.size.width // 4))
         # Two cells between columns and one at each side; permutation is 7 wide, its margin 7, attention 5, agreement 7.
         fixed = 2 + longest + 2 + 7 + 2 + 7 + (2 + 5 + 2 + 7 if attention else 0)
@@ -188,10 +190,10 @@ def _name(key: str, opened: set[str], members: set[str]) -> Content:
 
 
 def _row(
-    row: ev.ImportanceRow,
+    row: ImportanceRow,
     bars: list[str],
     width: int,
-    rows: list[ev.ImportanceRow],
+    rows: list[ImportanceRow],
     place: tuple[int, int] | None,
     attention: bool,
     opened: set[str],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tabapp import charts
+from tabapp.findings import ImportanceRow
 from tabapp.run.record import events as ev
 from tabapp.run.record.importance_notes import UNSTABLE, is_incomplete, largest, measured, notes, ranked
 from tabapp.run.record.state import RunState, subject_of
@@ -56,7 +57,7 @@ class Importances(Panel[ImportanceFacts]):
         return [_line(row, longest, room, top) for row in rows]
 
 
-def _line(row: ev.ImportanceRow, longest: int, room: int, top: float) -> Content:
+def _line(row: ImportanceRow, longest: int, room: int, top: float) -> Content:
     attention = "   —" if row.attention is None else f"{row.attention:4.0%}"
     if row.unstable:
         drawn = (UNSTABLE.ljust(room)[:room], "$warning")

@@ -24,7 +24,9 @@ from tabapp.engine.analyses.fitting_again import TimeLimit
 from tabapp.errors import UsageError
 from tabapp.explain.attention import AttentionShare
 from tabapp.explain.permutation import ColumnImportance
+from tabapp.findings import ImportanceRow
 from tabapp.processes.analyst import result_of
+from tabapp.run.analyses.learning_curve import RowCurveReady
 from tabapp.run.protocol import analyses as running
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import EventReader
@@ -51,8 +53,8 @@ def regression(tmp_path_factory):
 def in_this_process(monkeypatch):
     """Run analyses here: another process would import the same libraries."""
 
-    def analyze(kind, words):
-        return running.read_result(kind, msgspec.json.encode(result_of(words)), b"", 0)
+    def analyze(kind, request, *folders):
+        return running.read_result(kind, msgspec.json.encode(result_of(request, *folders)), b"", 0)
 
     monkeypatch.setattr("tabapp.cli.commands.diagnose.analyze", analyze)
 
@@ -102,14 +104,14 @@ def test_results_are_kept_in_the_run(folder, in_this_process):
 
 def test_a_resumed_run_forgets_the_results(folder):
     state = folder.state()
-    from tabapp.run.record.state import reduce
+    from tabapp.run.record.reducing.reduce import reduce
 
-    state = reduce(state, ev.RowCurveReady(seq=state.seq + 1, model="linear", points=(), gain=0, low=0, high=0))
-    assert state.row_curve is not None
+    state = reduce(state, RowCurveReady(seq=state.seq + 1, model="linear", points=(), gain=0, low=0, high=0))
+    assert state.result(RowCurveReady) is not None
     started = ev.RunStarted(
         seq=state.seq + 1, run=folder.run, name="", data="", pid=1, seed=0, budget=None, version="0", resumed=True
     )
-    assert reduce(state, started).row_curve is None
+    assert reduce(state, started).result(RowCurveReady) is None
 
 
 def test_the_bundle_labels_rows_by_its_threshold(tmp_path, monkeypatch):
@@ -216,7 +218,7 @@ def test_dependence_and_interactions_of_a_run(folder):
     run = FinishedRun(folder)
     candidate = run.best_of("linear")
     rows = tuple(
-        ev.ImportanceRow(feature=name, attention=None, permutation=value, low=value, high=value)
+        ImportanceRow(feature=name, attention=None, permutation=value, low=value, high=value)
         for name, value in (("strong", 0.2), ("twin", 0.1), ("weak", 0.02), ("noise", 0.0), ("group", 0.0))
     )
     importances = ev.ImportancesReady(rows=rows, model="linear", attention_model=None, n_rows=300, agreement=None)

@@ -10,7 +10,7 @@ from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.engine.analyses.fitting_again import TimeLimit, TimeLimitReached
 from tabapp.engine.analyses.learning_curves import measure_row_curve, measure_time_curve
 from tabapp.errors import BudgetError, UsageError
-from tabapp.run.texts.diagnoses import row_curve_table, time_curve_table
+from tabapp.run.texts.diagnoses import tables_of
 from tests.engine.finished import make_finished_run, write_table
 
 
@@ -57,7 +57,7 @@ def test_more_rows_give_a_better_score_and_all_rows_that_of_the_run(regression):
     assert found.points[-1].score == pytest.approx(regression.state.ensemble.score)
     assert found.low <= found.gain <= found.high
     assert found.partial is None
-    assert len(row_curve_table(found, regression.state).sentences) == 1
+    assert len(tables_of(found, regression.state)[0].sentences) == 1
     with pytest.raises(UsageError, match="no score of the model 'mlp'"):
         measure_row_curve(regression, "mlp")
 
@@ -73,7 +73,7 @@ def test_a_time_limit_leaves_out_folds_or_shares(regression, stop_after, trained
     predicted = np.concatenate([np.load(path) for path in sorted(regression.folder.fits.glob("*/oof.npy"))[:n_folds]])
     assert found.points[-1].score == pytest.approx(np.sqrt(np.mean((truth[rows] - predicted) ** 2)))
     assert found.points[-1].score != complete.points[-1].score
-    table = row_curve_table(found, regression.state)
+    (table,) = tables_of(found, regression.state)
     assert f"{trained} of 6 models were trained within 90s" in table.sentences[1]
     assert ("200 rather than 50 rows" in table.sentences[0]) == (places == [50, 200])
 
@@ -83,7 +83,7 @@ def test_a_time_limit_leaves_out_the_largest_parts_of_a_curve_over_time(drifting
     found = measure_time_curve(drifting, seconds=90)
     assert [point.place for point in found.recent] == [60, 120]
     assert [point.place for point in found.oldest] == [60, 120]
-    table = time_curve_table(found, drifting.state)
+    (table,) = tables_of(found, drifting.state)
     assert "the most recent 120 rows rather than" in table.sentences[1]
     assert "with the most recent 120 rows rather than the oldest 120" in table.sentences[2]
     assert "4 of 5 models" in table.sentences[3]
@@ -116,7 +116,7 @@ def test_old_rows_of_another_relation_harm(drifting):
     assert [point.place for point in found.oldest] == [60, 120]
     assert found.recent[1].high < found.recent[2].low < found.oldest[0].low, "RMSE with recent, all, and old rows"
     assert found.older_rows.high < 0 < found.recency.low
-    table = time_curve_table(found, run.state)
+    (table,) = tables_of(found, run.state)
     assert "Older rows harm" in table.sentences[1]
     assert "train again regularly" in table.sentences[2]
 

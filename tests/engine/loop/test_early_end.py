@@ -22,7 +22,8 @@ from tabapp.report.make import make_report
 from tabapp.run.options.config import RunConfig
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import create_run
-from tabapp.run.record.state import RunState, replay
+from tabapp.run.record.reducing.reduce import replay
+from tabapp.run.record.state import RunState
 from tests.engine.conducting import MODELS, Engine
 from tests.tables import write_breast_cancer
 

@@ -19,6 +19,7 @@ from tabapp.engine.loop.board import Board, Selected
 from tabapp.engine.loop.evaluations import ENSEMBLE, Evaluations
 from tabapp.ensemble.temperature import fit_temperature, tempered
 from tabapp.run.record import events as ev
+from tabapp.run.record.event_lines import decode, encode
 from tabapp.run.record.folder import RunFolder
 
 
@@ -59,7 +60,7 @@ def evaluation_of(made: Evaluations) -> ev.EvaluationReady:
     event = made.refresh()
     assert event is not None
     # Views read the decoded event.
-    back = ev.decode(ev.encode(event))
+    back = decode(encode(event))
     assert isinstance(back, ev.EvaluationReady)
     return back
 
@@ -158,7 +159,7 @@ def test_large_tables_are_sampled_and_the_event_stays_small(tmp_path: Path) -> N
         event = evaluation_of(made)
         assert event.sampled
         assert event.n_rows == min(evaluations.MOST_ROWS, evaluations.MOST_CELLS // n_classes)
-        assert len(ev.encode(event)) < 8_000
+        assert len(encode(event)) < 8_000
 
 
 def test_the_size_counts_the_files_of_all_folds(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from tabapp.engine.plan.write_rows import write_rows
 from tabapp.errors import DataError
 from tabapp.run.options.config import RunConfig
 from tabapp.run.record import events as ev
+from tabapp.run.record.event_lines import decode, encode
 from tabapp.run.record.folder import EventReader, RunFolder, create_run, list_runs
 from tests.engine.conducting import MODELS, Engine
 from tests.waiting import HANG_SECONDS
@@ -232,7 +233,7 @@ def test_a_run_with_folds_without_a_score_ends_with_every_trial_and_readable_eve
         selected = engine.conductor.board.select_now()
         assert selected is not None
         for event in [*engine.events, selected.event()]:
-            assert ev.decode(ev.encode(event)) is not None
+            assert decode(encode(event)) is not None
 
 
 def test_the_command_ends_with_a_bundle_and_resumes_without_a_repair(tmp_path: Path) -> None:

@@ -7,12 +7,16 @@ import asyncio
 import msgspec
 import pytest
 
+from tabapp.findings import Interaction
+from tabapp.run.analyses.attention import AttentionReady
+from tabapp.run.analyses.dependence import DependenceReady, GroupImportance
+from tabapp.run.analyses.interactions import InteractionsReady
 from tabapp.run.protocol.analyses import AnalysisError, AnalysisFailed
 from tabapp.run.record import events as ev
 from tabapp.run.record.state import RunState
 from tabapp.tui.dialogs.basic import Choice, Reading
 from tabapp.tui.screens import explain as explain_screen
-from tabapp.tui.viewmodels.diagnoses import FAITHFULNESS, analysis_options
+from tabapp.tui.viewmodels.diagnoses import analysis_options
 from tests.run.recording import analyses
 from tests.tui import evaluations, recordings
 from tests.tui.driver import NARROW, SIZES, drive
@@ -155,14 +159,14 @@ async def test_the_help_says_what_misleads(tmp_path, monkeypatch, text):
 
 async def test_an_analysis_is_requested_and_shown(tmp_path, monkeypatch):
     asked = []
-    answers = {"--robustness": 1, "--learning-curve": 2, "--fairness": 4, "--threshold": 0}
+    answers = {"robustness": 1, "learning-curve": 2, "fairness": 4, "threshold": 0}
 
     may_end = asyncio.Event()
 
-    async def analyze(kind, words):
-        asked.append(words[2:])
+    async def analyze(kind, request, *folders):
+        asked.append((request.option, request.value))
         await may_end.wait()
-        return analyses()[answers[words[2]]]
+        return analyses()[answers[request.option]]
 
     monkeypatch.setattr(explain_screen, "analyze_in_background", analyze)
     async with drive(tmp_path, monkeypatch, explained(), attach=True, engine_runs=False) as driver:
@@ -186,7 +190,12 @@ async def test_an_analysis_is_requested_and_shown(tmp_path, monkeypatch):
             await driver.sees(*words)
             await driver.press("escape")
         await driver.sees("features · ")
-        assert asked == [["--robustness"], ["--learning-curve"], ["--fairness", "Sex"], ["--threshold", "f1"]]
+        assert asked == [
+            ("robustness", None),
+            ("learning-curve", None),
+            ("fairness", "Sex"),
+            ("threshold", "f1"),
+        ]
         await driver.write(*analyses())
         await driver.press("d")
         await driver.sees("Results so far            11")
@@ -195,8 +204,8 @@ async def test_an_analysis_is_requested_and_shown(tmp_path, monkeypatch):
 
 
 async def test_costs_become_a_metric_and_errors_are_shown(tmp_path, monkeypatch):
-    async def analyze(kind, words):
-        raise AnalysisError(AnalysisFailed(error=f"No threshold by {words[-1]}."))
+    async def analyze(kind, request, *folders):
+        raise AnalysisError(AnalysisFailed(error=f"No threshold by {request.value}."))
 
     monkeypatch.setattr(explain_screen, "analyze_in_background", analyze)
     async with drive(tmp_path, monkeypatch, explained(), attach=True, engine_runs=False) as driver:
@@ -208,9 +217,9 @@ async def test_costs_become_a_metric_and_errors_are_shown(tmp_path, monkeypatch)
 
 
 async def test_a_group_is_one_row_that_opens(tmp_path, monkeypatch):
-    group = ev.DependenceReady(
+    group = DependenceReady(
         model="catboost",
-        groups=(ev.GroupImportance(columns=("Age", "Sex"), permutation=0.3, low=0.25, high=0.35),),
+        groups=(GroupImportance(columns=("Age", "Sex"), permutation=0.3, low=0.25, high=0.35),),
         conditional=(),
     )
     async with drive(tmp_path, monkeypatch, explained(), attach=True, engine_runs=False) as driver:
@@ -233,7 +242,7 @@ async def test_a_group_is_one_row_that_opens(tmp_path, monkeypatch):
 
 
 async def test_attention_maps_by_layer_and_head(tmp_path, monkeypatch):
-    attention = next(event for event in analyses() if isinstance(event, ev.AttentionReady))
+    attention = next(event for event in analyses() if isinstance(event, AttentionReady))
     async with drive(tmp_path, monkeypatch, [*explained(), attention], attach=True, engine_runs=False) as driver:
         await driver.press("5", "d", *"map", "enter")
         await driver.sees("Attention map", "layer 1", "mean of 2 heads", "head 2")
@@ -246,9 +255,9 @@ async def test_attention_maps_by_layer_and_head(tmp_path, monkeypatch):
 
 async def test_interactions_are_a_heat_map(tmp_path, monkeypatch):
     pairs = (("Age", "Sex", 0.35, 0.04), ("Age", "Fare", 0.2, 0.01), ("Fare", "Sex", 0.9, 0.001))
-    found = ev.InteractionsReady(
+    found = InteractionsReady(
         model="catboost", label="yes", columns=("Age", "Sex", "Fare"),
-        pairs=tuple(ev.InteractionView(a=a, b=b, h=h, size=size) for a, b, h, size in pairs),
+        pairs=tuple(Interaction(a=a, b=b, h=h, size=size) for a, b, h, size in pairs),
     )  # fmt: skip
     async with drive(tmp_path, monkeypatch, [*explained(), found], attach=True, engine_runs=False) as driver:
         await driver.press("5", "d", *"inter", "enter")
@@ -259,7 +268,7 @@ async def test_interactions_are_a_heat_map(tmp_path, monkeypatch):
 
 
 async def test_maps_of_several_models_have_their_names(tmp_path, monkeypatch):
-    attention = next(event for event in analyses() if isinstance(event, ev.AttentionReady))
+    attention = next(event for event in analyses() if isinstance(event, AttentionReady))
     step = msgspec.structs.replace(attention.maps[1], title="step 1", heads=attention.maps[1].heads[:1], kind="mask")
     masks = msgspec.structs.replace(attention, model="tabnet", maps=(step,))
     async with drive(tmp_path, monkeypatch, [*explained(), attention, masks], attach=True, engine_runs=False) as driver:
@@ -274,6 +283,6 @@ def test_attention_is_compared_only_where_a_model_has_it():
         return [value for value, _, _ in analysis_options(RunState(importances=ready), 0)]
 
     ready = recordings.importances(0.0)
-    assert FAITHFULNESS in offered(ready)
-    assert FAITHFULNESS in offered(None)
-    assert FAITHFULNESS not in offered(msgspec.structs.replace(ready, attention_model=None))
+    assert "faithfulness" in offered(ready)
+    assert "faithfulness" in offered(None)
+    assert "faithfulness" not in offered(msgspec.structs.replace(ready, attention_model=None))

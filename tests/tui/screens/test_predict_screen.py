@@ -12,9 +12,9 @@ import pytest
 from tabapp.bundle.files.signing import write_signed
 from tabapp.bundle.writing.threshold import set_threshold
 from tabapp.bundle.writing.write import write_bundle
+from tabapp.run.analyses.threshold import ThresholdChosen
 from tabapp.run.options.settings import Settings
 from tabapp.run.protocol.prediction import LabelRule, Predicted, Progressed, StageStarted
-from tabapp.run.record import events as ev
 from tabapp.tui.dialogs.basic import Ask, Decision, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice, entries
 from tabapp.tui.screens.predict import PredictView
@@ -319,7 +319,7 @@ async def test_the_threshold_that_labels_rows_is_named(tmp_path, monkeypatch, bu
     own = tmp_path / "own.tabapp"
     shutil.copy(bundle, own)
     set_threshold(own, 0.31)
-    chosen = ev.ThresholdChosen(value=0.31, metric="f1", metric_title="F1", positive="yes")
+    chosen = ThresholdChosen(value=0.31, metric="f1", metric_title="F1", positive="yes")
     words = "labeled yes from a probability of 0.31 (best by F1)"
     unlabeled = tmp_path / "unlabeled.csv"
     pl.read_csv(file, infer_schema=False).drop("outcome").write_csv(unlabeled)

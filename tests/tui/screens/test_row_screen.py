@@ -13,9 +13,9 @@ from tabapp.bundle.writing.threshold import set_threshold
 from tabapp.bundle.writing.write import write_bundle
 from tabapp.errors import TabappError
 from tabapp.processes.explainer import RowExplainer
+from tabapp.run.analyses.threshold import ThresholdChosen
 from tabapp.run.protocol import row_requests as messages
 from tabapp.run.protocol.prediction import Checked
-from tabapp.run.record import events as ev
 from tabapp.tui.dialogs.basic import Ask, Choice
 from tabapp.tui.screens import predict
 from tabapp.tui.screens.predict import PredictView
@@ -174,7 +174,7 @@ async def test_a_row_names_the_threshold_that_labels_it(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.finished()) as driver:
         await opened(driver, LabelingClient())
         await driver.sees("labeled >50K from a probability of 0.31")
-        await driver.write(ev.ThresholdChosen(value=0.31, metric="f1", metric_title="F1", positive=">50K"))
+        await driver.write(ThresholdChosen(value=0.31, metric="f1", metric_title="F1", positive=">50K"))
         await driver.sees("from a probability of 0.31 (best by F1)")
 
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tabapp.errors import UsageError
+from tabapp.run.protocol.analyses import Compare
 from tabapp.run.protocol.comparing import ComparedModel, ComparedRun, Comparison, Difference
 from tabapp.run.record import events as ev
 from tabapp.run.record.description import describe_run
@@ -121,8 +122,8 @@ async def test_two_marked_runs_are_compared(tmp_path, monkeypatch):
 
     may_end = asyncio.Event()
 
-    async def analyze(kind: object, words: list[str]) -> Comparison:
-        asked.append(words)
+    async def analyze(kind: object, request: Compare, *folders: Path) -> Comparison:
+        asked.append((request, *folders))
         await may_end.wait()
         return Comparison(
             a=ComparedRun(run=done.run, name="a", best="Ensemble of 3", rows=891),
@@ -151,7 +152,7 @@ async def test_two_marked_runs_are_compared(tmp_path, monkeypatch):
         await driver.sees(
             "A is significantly better on 891 common rows", "CatBoost", "0.8700", "Different plan", "0 → 1"
         )
-        assert asked == [["compare", str(done.path), str(stopped.path)]]
+        assert asked == [(Compare(), done.path, stopped.path)]
         await driver.press("escape", "space")
         await driver.until(lambda: runs_of(driver).marked == [done.run])
 
@@ -159,7 +160,7 @@ async def test_two_marked_runs_are_compared(tmp_path, monkeypatch):
 async def test_runs_that_cannot_be_compared_give_a_sentence_that_stays(tmp_path, monkeypatch):
     done, stopped = other_runs(tmp_path)
 
-    async def analyze(kind: object, words: list[str]) -> Comparison:
+    async def analyze(kind: object, request: Compare, *folders: Path) -> Comparison:
         raise UsageError(f"The run {stopped.run} has no result yet.")
 
     monkeypatch.setattr(runs_screen, "analyze_in_background", analyze)

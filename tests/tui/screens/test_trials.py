@@ -8,7 +8,9 @@ import msgspec
 import pytest
 
 from tabapp.run.record import events as ev
-from tabapp.run.record.state import KEPT_CURVE_LENGTH, RunState, reduce, replay
+from tabapp.run.record.reducing.fits import KEPT_CURVE_LENGTH
+from tabapp.run.record.reducing.reduce import reduce, replay
+from tabapp.run.record.state import RunState
 from tabapp.tui.viewmodels.model_card import differences, model_card
 from tabapp.tui.viewmodels.trial_facts import TrialFacts, all_trials, slice_of, sort_trials, varied_parameters
 from tests.tui import recordings

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tabapp.run.record import events as ev
+from tabapp.run.record.analysis import analysis_of
 from tabapp.run.record.importance_notes import is_incomplete, measured
 from tabapp.run.record.score_text import format_score, score_with_folds, some_folds
+from tabapp.run.record.state import RunState, title_of
 
 
-def describe(
-    event: ev.AnyEvent, plan: ev.PlanMade | None, title_of: Callable[[str], str], *, in_target: bool = False
-) -> tuple[str, str] | None:
+def describe(event: ev.AnyEvent, state: RunState) -> tuple[str, str] | None:
     """Kind and text of the line of an event, or None if it has no line.
 
     Args:
-        plan: the plan before the event.
-        title_of: the title of a model by its name.
-        in_target: the run has several targets and has started one of them, whose engine reads the table again.
+        state: the state before the event. While the run works on one of several targets, its engine reads the table again.
     """
+    plan, in_target = state.plan, state.target_index is not None
     match event:
         case ev.RunStarted():
             return "info", f"{'Resumed' if event.resumed else 'Started'} run {event.run}"
@@ -32,49 +29,34 @@ def describe(
         case ev.PlanRefused():
             return "warn", event.message
         case ev.FitStarted() | ev.FitFinished() | ev.FitFailed():
-            return _fit_line(event, title_of(event.model))
+            return _fit_line(event, title_of(state, event.model))
         case ev.TrialFinished():
-            return "trial", f"{title_of(event.model)} #{event.trial} {format_score(event.score)}"
+            return "trial", f"{title_of(state, event.model)} #{event.trial} {format_score(event.score)}"
         case ev.TrialPruned():
-            return "prune", f"{title_of(event.model)} #{event.trial}: {event.reason}"
+            return "prune", f"{title_of(state, event.model)} #{event.trial}: {event.reason}"
         case ev.EnsembleChanged():
             n_members = len(event.members)
             score = score_with_folds(event, plan.folds if plan is not None else 0)
             return "ensemble", f"{n_members} member{'s' if n_members > 1 else ''} → {score}"
         case ev.ImportancesReady():
             if not event.rows:
-                return "info", f"No time for importances of {title_of(event.model)}"
+                return "info", f"No time for importances of {title_of(state, event.model)}"
             incomplete = f": {measured(event)} measured" if is_incomplete(event) else ""
-            return "info", f"Importances of {title_of(event.model)} on {event.n_rows:,} held-out rows{incomplete}"
+            rows = f"{event.n_rows:,} held-out rows"
+            return "info", f"Importances of {title_of(state, event.model)} on {rows}{incomplete}"
         case ev.SlicesReady():
             clear = sum(row.clear for row in event.rows)
             found = f"{clear} clearly worse" if clear else "none clearly worse than the rest"
             return "info", f"Looked for weak slices among {event.tested}: {found}"
-        case ev.ThresholdChosen():
-            chosen = "0.5 again" if event.value is None else f"{event.value:.3f} by {event.metric_title}"
-            return "info", f"Threshold of the positive class: {chosen}"
-        case ev.RobustnessReady():
-            return "info", f"Robustness to missing and noisy cells on {event.n_rows:,} held-out rows"
-        case ev.RowCurveReady():
-            return "info", f"Learning curve of {title_of(event.model)} over training rows"
-        case ev.TimeCurveReady():
-            return "info", f"Learning curve of {title_of(event.model)} over time"
-        case ev.FairnessReady():
-            clear = sum(gap.clear for gap in event.gaps)
-            return "info", f"Groups by {event.column}: {clear or 'no'} clear difference{'' if clear == 1 else 's'}"
-        case ev.DependenceReady():
-            return (
-                "info",
-                f"Correlated columns: {len(event.groups) or 'no'} group{'' if len(event.groups) == 1 else 's'}",
-            )
-        case ev.FaithfulnessReady():
-            return "info", f"Importances of {title_of(event.model)} by {len(event.methods)} methods"
+        case ev.AnalysisEvent():
+            line = analysis_of(event).line
+            return None if line is None else ("info", line(event, state))
         case ev.Log():
             return {"warning": "warn"}.get(event.level, event.level), event.message
         case ev.TargetStarted():
             return "info", f"Target {event.index + 1} of {len(event.targets)}: {event.target}"
         case ev.TargetFinished():
-            return _result_line(event.result, plan, title_of)
+            return _result_line(event.result, state)
         case ev.RunFinished():
             folds = some_folds(event.folds, event.planned_folds)
             done = f"The run is done; its scores cover only {folds}" if folds else "The run is done"
@@ -95,16 +77,14 @@ def _fit_line(event: ev.FitStarted | ev.FitFinished | ev.FitFailed, title: str) 
             return "error", f"{where}: {event.reason}"
 
 
-def _result_line(result: ev.TargetResult, plan: ev.PlanMade | None, title_of: Callable[[str], str]) -> tuple[str, str]:
+def _result_line(result: ev.TargetResult, state: RunState) -> tuple[str, str]:
     """The feed line of the result of a target."""
+    plan = state.plan
     if result.best is None or plan is None:
         return "warn", f"{result.target}: {result.message}"
-    score, folds = (
-        f"{plan.metric_title} {format_score(result.best.score)}",
-        some_folds(result.folds, result.planned_folds),
-    )
-    score += f" ({folds})" if folds else ""
-    return "info", f"{result.target}: {title_of(result.best.model)} {score} in {result.seconds:.0f}s"
+    folds = some_folds(result.folds, result.planned_folds)
+    score = f"{plan.metric_title} {format_score(result.best.score)}" + (f" ({folds})" if folds else "")
+    return "info", f"{result.target}: {title_of(state, result.best.model)} {score} in {result.seconds:.0f}s"
 
 
 def _plan_line(plan: ev.PlanMade, in_target: bool) -> str:

@@ -1,0 +1,161 @@
+"""How an analysis of a run is declared: its result, the option that requests it, and what views show of it.
+
+Each analysis is a module of `tabapp.run.analyses` with an `ANALYSIS`. `all_analyses` imports every module there, so that a new
+analysis is this module and the function that computes it: the command line, the log, the state, screens and reports follow.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, reduce
+from importlib import import_module
+from operator import or_
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from tabapp.run.record.event_base import AnalysisEvent
+from tabapp.run.record.state import RunState
+
+PACKAGE = "tabapp.run.analyses"
+
+EventT = TypeVar("EventT", bound=AnalysisEvent)
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class DiagnosisTable:
+    """A title, sentences on the result, and a table; columns of numbers are in `right`.
+
+    `shades` are, by row, how strongly a page shades the cells after the first, from 0 to 1; empty for none.
+    """
+
+    title: str
+    sentences: tuple[str, ...]
+    header: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    right: tuple[int, ...] = ()
+    shades: tuple[tuple[float, ...], ...] = ()
+
+
+class Series(msgspec.Struct, frozen=True):
+    """A line, and the band from `low` to `high` around it where there is one."""
+
+    name: str
+    points: tuple[Point, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+
+class Lines(msgspec.Struct, frozen=True, tag_field="part", tag="lines"):
+    """A line chart. `reference` is a dashed line to compare with, from its first point to its last."""
+
+    title: str
+    x_title: str
+    y_title: str
+    series: tuple[Series, ...]
+    reference: tuple[Point, ...] = ()
+    x_range: Point | None = None
+    y_range: Point | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A text that a screen asks for. `{}` in `value` stands for the answer."""
+
+    title: str
+    message: str
+    default: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of an option that a screen offers; the answer to `question` replaces the value."""
+
+    value: str
+    label: str
+    note: str
+    question: Question | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """How a user requests an analysis.
+
+    Attributes:
+        option: the option of `tabapp diagnose`, without its dashes.
+        help: help of the option.
+        computation: "module:function" of the engine. The function takes a `FinishedRun`, the value if the option has one, and model
+            and seconds if the analysis trains models; it returns the event.
+        title, note: name on screens, and a remark beside it.
+        metavar: the value of the option in its help; None for a flag.
+        values: the values that a screen offers under the title `question`.
+        trains: the analysis trains models again, so that `--model` and `--budget` apply.
+        is_offered: whether a screen offers the analysis for a run.
+    """
+
+    option: str
+    help: str
+    computation: str
+    title: str
+    note: str
+    metavar: str | None = None
+    question: str = ""
+    values: Callable[[RunState], Sequence[Value]] | None = None
+    trains: bool = False
+    is_offered: Callable[[RunState], bool] = lambda state: True
+
+    @property
+    def flag(self) -> str:
+        """The option as it is typed."""
+        return f"--{self.option}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis(Generic[EventT]):
+    """An analysis that a user requests, or that the engine adds while time is left.
+
+    Attributes:
+        event: its result.
+        rank: position among the others; the lowest is first.
+        tables: sentences and tables of a result, the same on every view.
+        line: the line of a result in the feed; None for no line.
+        figures: what reports show beside the tables: line charts below those of all analyses, further tables directly below.
+        of_columns: the result is about columns and what models make of them; reports show these results below the importances.
+        request: how a user requests it; None if only the engine adds it.
+    """
+
+    event: type[EventT]
+    rank: int
+    tables: Callable[[EventT, RunState], Sequence[DiagnosisTable]]
+    line: Callable[[EventT, RunState], str] | None = None
+    figures: Callable[[EventT, RunState], Sequence[Lines | DiagnosisTable]] = lambda event, state: ()
+    of_columns: bool = False
+    request: Request | None = None
+
+
+@cache
+def all_analyses() -> tuple[Analysis[Any], ...]:
+    """Every analysis, in the order of their tables and options."""
+    names = [module.name for module in pkgutil.iter_modules(import_module(PACKAGE).__path__)]
+    modules = [import_module(f"{PACKAGE}.{name}") for name in names]
+    found: list[Analysis[Any]] = [module.ANALYSIS for module in modules if hasattr(module, "ANALYSIS")]
+    return tuple(sorted(found, key=lambda each: each.rank))
+
+
+def analysis_of(event: AnalysisEvent) -> Analysis[Any]:
+    """The analysis that a result is of."""
+    return next(each for each in all_analyses() if each.event is type(event))
+
+
+def any_result() -> Any:
+    """The results of all analyses as a union, which a decoder takes."""
+    return reduce(or_, (each.event for each in all_analyses()))
+
+
+def all_requests() -> list[Request]:
+    """The analyses that a user can request."""
+    return [each.request for each in all_analyses() if each.request is not None]

@@ -1,0 +1,51 @@
+"""The events of a session: its start and stages, the table, the plan and the resources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from tabapp.run.options.config import quoted_command
+from tabapp.run.record import events as ev
+from tabapp.run.record.reducing import Case, Changes
+from tabapp.run.record.state import RunState
+
+RESOURCES_LENGTH = 120
+
+
+def _start(state: RunState, event: ev.RunStarted) -> Changes:
+    return {
+        "run": event.run,
+        "name": event.name,
+        "data": event.data,
+        "seed": event.seed,
+        "started": event.t,
+        "active": {},
+        "finished": None,
+        "paused": False,
+        "analyses": {},
+    }
+
+
+def _enter_stage(state: RunState, event: ev.StageChanged) -> Changes:
+    changes: Changes = {"stage": event.stage, "paused": event.paused, "deadline": event.deadline}
+    if event.stage == "fitting" and state.fitting_since is None:
+        changes["fitting_since"] = event.t
+    return changes
+
+
+def _plan(state: RunState, event: ev.PlanMade) -> Changes:
+    return {"plan": msgspec.structs.replace(event, command=quoted_command(event.command)), "refusal": None}
+
+
+CASES: Mapping[type[ev.AnyEvent], Case] = {
+    ev.RunStarted: _start,
+    ev.StageChanged: _enter_stage,
+    ev.DataRead: lambda state, event: {"read": event},
+    ev.SchemaInferred: lambda state, event: {"schema": event},
+    ev.PlanMade: _plan,
+    ev.PlanRefused: lambda state, event: {"refusal": event.message},
+    ev.Resources: lambda state, event: {"resources": (*state.resources[-RESOURCES_LENGTH + 1 :], event)},
+    ev.Log: lambda state, event: {},
+}
