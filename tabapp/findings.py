@@ -14,6 +14,31 @@ class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
     high: float
 
 
+class ChosenThreshold(msgspec.Struct, frozen=True, kw_only=True):
+    """A threshold: rows whose probability is at least `value` are labeled positive.
+
+    Attributes:
+        low, high: 95 % interval of `value` over bootstrap resamples in which the threshold is chosen again.
+        score: the metric with thresholds chosen on other folds than the scored one; `score_low` and `score_high` are its interval.
+        at_half: the metric at 0.5.
+        curve: (threshold, metric) on all scored rows.
+        tp, fp, fn, tn: scored rows by truth and label at `value`.
+    """
+
+    value: float
+    low: float
+    high: float
+    score: float
+    score_low: float
+    score_high: float
+    at_half: float
+    curve: tuple[tuple[float, float], ...]
+    tp: float
+    fp: float
+    fn: float
+    tn: float
+
+
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
     """A rate of a group with its 95 % interval over `n` rows; None without rows."""
 

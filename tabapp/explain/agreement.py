@@ -3,53 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from tabapp.explain.attention import AttentionShare
 from tabapp.explain.permutation import PermutationImportance
+from tabapp.findings import ImportanceRow
 
 MIN_COLUMNS = 3
 
 
-@dataclass(frozen=True)
-class Importance:
-    """Importance of one data column: its share of attention (None without a model that has attention), and how much the metric
-    worsens when the column is shuffled, with its 95 % interval; `unstable` as in `ColumnImportance`."""
-
-    feature: str
-    attention: AttentionShare | None
-    permutation: float
-    low: float
-    high: float
-    unstable: bool = False
-
-
-def combine(permutation: PermutationImportance, attention: Mapping[str, AttentionShare] | None) -> list[Importance]:
+def combine(permutation: PermutationImportance, attention: Mapping[str, AttentionShare] | None) -> list[ImportanceRow]:
     """One row per column, most important first and unstable ones last; ties keep the order of the columns."""
-    rows = [
-        Importance(
+    rows: list[ImportanceRow] = []
+    for column in permutation.columns:
+        share = None if attention is None else attention.get(column.column)
+        row = ImportanceRow(
             feature=column.column,
-            attention=None if attention is None else attention.get(column.column),
+            attention=None if share is None else share.share,
             permutation=column.mean,
             low=column.low,
             high=column.high,
+            attention_low=None if share is None else share.low,
+            attention_high=None if share is None else share.high,
+            attention_raw=None if share is None else share.raw,
             unstable=column.unstable,
         )
-        for column in permutation.columns
-    ]
+        rows.append(row)
     return sorted(rows, key=lambda row: (row.unstable, -row.permutation))
 
 
-def agreement(rows: list[Importance]) -> float | None:
+def agreement(rows: list[ImportanceRow]) -> float | None:
     """Spearman's rank correlation of attention and stable permutation importance over columns that have both, in [-1, 1].
 
     None with fewer than three such columns, or if one of the two is constant.
     """
     pairs = np.array(
-        [(row.attention.share, row.permutation) for row in rows if row.attention is not None and not row.unstable],
+        [(row.attention, row.permutation) for row in rows if row.attention is not None and not row.unstable],
         dtype=np.float64,
     )
     if len(pairs) < MIN_COLUMNS or np.ptp(pairs[:, 0]) == 0 or np.ptp(pairs[:, 1]) == 0:

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tabapp import metrics
+from tabapp.explain.evaluation import rounded
+from tabapp.findings import ChosenThreshold
 
 Array = npt.NDArray[Any]
 Float64 = npt.NDArray[np.float64]
@@ -31,30 +33,6 @@ class Counts:
     tn: Float64
 
 
-@dataclass(frozen=True)
-class Threshold:
-    """A threshold: rows whose probability is at least `value` are labeled positive.
-
-    Attributes:
-        low, high: 95 % interval of `value` over bootstrap resamples in which the threshold is chosen again.
-        score: the metric with thresholds chosen on other folds than the scored one; `score_low` and `score_high` are its interval.
-        at_half: the metric at 0.5.
-        thresholds, scores: the metric by threshold, on all rows.
-        counts: rows at `value`: true positives, false positives, false negatives, true negatives.
-    """
-
-    value: float
-    low: float
-    high: float
-    score: float
-    score_low: float
-    score_high: float
-    at_half: float
-    thresholds: tuple[float, ...]
-    scores: tuple[float, ...]
-    counts: tuple[float, float, float, float]
-
-
 def labels_at(probability: Array, threshold: float) -> Array:
     """(rows, 2) probabilities of 0 and 1 for the labels at a threshold, as metrics of labels take them.
 
@@ -67,7 +45,7 @@ def labels_at(probability: Array, threshold: float) -> Array:
 
 def choose_threshold(
     metric: str, truth: Array, probability: Array, folds: Array, weight: Array | None = None, *, seed: int
-) -> Threshold:
+) -> ChosenThreshold:
     """Choose the threshold with the best value of a metric.
 
     The score is cross-fitted: the labels of each fold use a threshold that was chosen on the other folds. With a single fold, two
@@ -103,7 +81,7 @@ def choose_threshold(
         labels[inside] = labels_at(probability[inside], thresholds[best(np.where(inside, 0.0, base))])
     score_low, score_high = metrics.interval(metric, truth, labels, weight, seed=seed)
     at = _counts(truth, place, base, len(thresholds))
-    return Threshold(
+    return ChosenThreshold(
         value=float(thresholds[chosen]),
         low=float(low),
         high=float(high),
@@ -111,9 +89,15 @@ def choose_threshold(
         score_low=score_low,
         score_high=score_high,
         at_half=metrics.score(metric, truth, labels_at(probability, DEFAULT), weight),
-        thresholds=tuple(thresholds.tolist()),
-        scores=tuple(scores.tolist()),
-        counts=(float(at.tp[chosen]), float(at.fp[chosen]), float(at.fn[chosen]), float(at.tn[chosen])),
+        curve=tuple(
+            (rounded(place), rounded(score))
+            for place, score in zip(thresholds.tolist(), scores.tolist(), strict=True)
+            if np.isfinite(score)
+        ),
+        tp=float(at.tp[chosen]),
+        fp=float(at.fp[chosen]),
+        fn=float(at.fn[chosen]),
+        tn=float(at.tn[chosen]),
     )
 
 

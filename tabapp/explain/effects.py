@@ -21,6 +21,7 @@ import polars as pl
 from tabapp.data.columns import column_of
 from tabapp.data.schema import Column
 from tabapp.features.prepare import FeaturePreparer
+from tabapp.findings import Effect, EffectCurve
 from tabapp.models.contract import FittedModel
 
 Array = npt.NDArray[Any]
@@ -40,31 +41,6 @@ class HeldOut:
     model: FittedModel
     preparer: FeaturePreparer
     frame: pl.DataFrame
-
-
-@dataclass(frozen=True)
-class EffectCurve:
-    """The mean prediction at each grid point, with the 10 % and 90 % quantiles over rows; `code` is the class, 0 for regression.
-
-    `ale` are accumulated local effects at the same points; empty for levels.
-    """
-
-    code: int
-    values: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    ale: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class Effect:
-    """The curves of one feature over the numbers in `places` or the levels in `labels`; `counts` are rows of the table at each."""
-
-    feature: str
-    places: tuple[float, ...]
-    labels: tuple[str, ...]
-    counts: tuple[int, ...]
-    curves: tuple[EffectCurve, ...]
 
 
 def grid_of(column: Column, values: pl.Series) -> tuple[pl.Series, tuple[str, ...], tuple[int, ...]]:
@@ -94,11 +70,14 @@ def grid_of(column: Column, values: pl.Series) -> tuple[pl.Series, tuple[str, ..
     return pl.Series(values.name, places), (), tuple(map(int, counts))
 
 
-def effect_of(folds: Sequence[HeldOut], column: Column, values: pl.Series) -> Effect | None:
+def effect_of(
+    folds: Sequence[HeldOut], column: Column, values: pl.Series, classes: Sequence[str] = ()
+) -> Effect | None:
     """The effect of one feature; None if its grid has fewer than two points.
 
     Args:
         values: (rows,) the whole column, from which the grid and the counts are computed.
+        classes: empty for a regression.
     """
     grid, labels, counts = grid_of(column, values)
     if len(grid) < 2:
@@ -115,8 +94,8 @@ def effect_of(folds: Sequence[HeldOut], column: Column, values: pl.Series) -> Ef
     predictions = np.concatenate(parts, axis=1)
     places = () if labels else tuple(float(place) for place in grid)
     local = accumulated_effects(folds, column.name, places, values.dtype) if places else None
-    curves = tuple(_curve(predictions, code, local) for code in _classes(predictions))
-    return Effect(column.name, places, labels, counts, curves)
+    curves = tuple(_curve(predictions, code, local, classes[code] if classes else "") for code in _classes(predictions))
+    return Effect(feature=column.name, places=places, labels=labels, counts=counts, curves=curves)
 
 
 def _classes(predictions: Array) -> list[int]:
@@ -127,11 +106,12 @@ def _classes(predictions: Array) -> list[int]:
     return sorted(np.argsort(-variation, kind="stable")[:MOST_CLASSES].tolist())
 
 
-def _curve(predictions: Array, code: int, local: Array | None) -> EffectCurve:
+def _curve(predictions: Array, code: int, local: Array | None, label: str) -> EffectCurve:
     chosen = predictions[:, :, code]
     low, high = np.quantile(chosen, SPREAD, axis=1)
-    lines = (chosen.mean(axis=1), low, high, () if local is None else local[:, code])
-    return EffectCurve(code, *(tuple(map(float, line)) for line in lines))
+    found = (chosen.mean(axis=1), low, high, () if local is None else local[:, code])
+    values, low, high, ale = (tuple(map(float, line)) for line in found)
+    return EffectCurve(label=label, values=values, low=low, high=high, ale=ale)
 
 
 def accumulated_effects(
@@ -180,18 +160,25 @@ def accumulated_effects(
 
 
 def effects(
-    folds: Sequence[HeldOut], columns: Sequence[Column], frame: pl.DataFrame, *, deadline: float | None = None
+    folds: Sequence[HeldOut],
+    columns: Sequence[Column],
+    frame: pl.DataFrame,
+    classes: Sequence[str] = (),
+    *,
+    deadline: float | None = None,
 ) -> list[Effect]:
     """The effects of the given columns, in their order.
 
     Args:
-        frame: the whole table, typed. deadline: `time.monotonic()` after which no further column starts.
+        frame: the whole table, typed.
+        classes: empty for a regression.
+        deadline: `time.monotonic()` after which no further column starts.
     """
     found: list[Effect] = []
     for column in columns:
         if deadline is not None and time.monotonic() > deadline:
             break
-        effect = effect_of(folds, column, column_of(frame, column.name))
+        effect = effect_of(folds, column, column_of(frame, column.name), classes)
         if effect is not None:
             found.append(effect)
     return found

@@ -7,10 +7,13 @@ keeps the shape of steep and flat parts.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+
+from tabapp.findings import ReliabilityBin, ResidualBand
 
 Array = npt.NDArray[Any]
 Curve = tuple[tuple[float, float], ...]
@@ -28,27 +31,13 @@ Z95 = 1.959964
 
 
 @dataclass(frozen=True)
-class Reliability:
-    """A bin of a reliability diagram: mean predicted probability, observed frequency with its 95 % interval, number of rows."""
-
-    predicted: float
-    observed: float
-    low: float
-    high: float
-    count: int
-
-
-@dataclass(frozen=True)
 class Residuals:
-    """Truth minus prediction: `counts` in equal bins of `span`, the 5, 25, 50, 75 and 95 % quantiles, and bands.
-
-    A band of rows with similar predictions is (mean prediction, 10 %, 50 % and 90 % quantile of the residual, number of rows).
-    """
+    """Truth minus prediction: `counts` in equal bins of `span`, the 5, 25, 50, 75 and 95 % quantiles, and bands."""
 
     counts: tuple[int, ...]
     span: tuple[float, float]
     quantiles: tuple[float, ...]
-    bands: tuple[tuple[float, float, float, float, int], ...]
+    bands: tuple[ResidualBand, ...]
 
 
 def sample_rows(n_rows: int, most: int, seed: int) -> npt.NDArray[np.intp] | slice:
@@ -61,6 +50,28 @@ def sample_rows(n_rows: int, most: int, seed: int) -> npt.NDArray[np.intp] | sli
 def rounded(value: float) -> float:
     """Round to four significant digits, enough for a plot."""
     return float(f"{value:.4g}")
+
+
+FoundT = TypeVar("FoundT")
+
+
+def with_rounded(found: FoundT) -> FoundT:
+    """A finding, or a tuple of findings, with `rounded` numbers."""
+    return cast("FoundT", _rounded(found))
+
+
+def _rounded(value: object) -> object:
+    match value:
+        case float():
+            return rounded(value)
+        case tuple():
+            return tuple(map(_rounded, cast("tuple[object, ...]", value)))
+        case msgspec.Struct():
+            return msgspec.structs.replace(
+                value, **{name: _rounded(each) for name, each in msgspec.structs.asdict(value).items()}
+            )
+        case _:
+            return value
 
 
 def confusion(
@@ -153,7 +164,7 @@ def wilson(hits: Array, counts: Array) -> tuple[Array, Array]:
     return np.clip(center - half, 0, 1), np.clip(center + half, 0, 1)
 
 
-def calibration(observed: Array, probability: Array) -> tuple[tuple[Reliability, ...], float]:
+def calibration(observed: Array, probability: Array) -> tuple[tuple[ReliabilityBin, ...], float]:
     """Non-empty bins of equal width over the probability, and the expected calibration error.
 
     The error is the mean absolute difference of predicted and observed over the bins, weighted by rows: Naeini, Cooper, Hauskrecht,
@@ -171,7 +182,7 @@ def calibration(observed: Array, probability: Array) -> tuple[tuple[Reliability,
     low, high = wilson(hits, n)
     error = float(np.sum(n * np.abs(hits / n - predicted)) / len(probability))
     bins = tuple(
-        Reliability(rounded(p), rounded(o), rounded(a), rounded(b), int(c))
+        ReliabilityBin(predicted=rounded(p), observed=rounded(o), low=rounded(a), high=rounded(b), count=int(c))
         for p, o, a, b, c in zip(predicted, hits / n, low, high, n, strict=True)
     )
     return bins, error
@@ -194,10 +205,11 @@ def residuals(truth: Array, prediction: Array) -> Residuals:
     counts = np.bincount(_bins(residual, low, high, n_bins), minlength=n_bins)
     quantiles = np.quantile(residual, (0.05, 0.25, 0.5, 0.75, 0.95))
     order = np.argsort(prediction, kind="stable")
-    bands: list[tuple[float, float, float, float, int]] = []
+    bands: list[ResidualBand] = []
     for rows in np.array_split(order, min(N_BINS, max(1, len(order) // 10))):
-        a, b, c = (rounded(float(value)) for value in np.quantile(residual[rows], (0.1, 0.5, 0.9)))
-        bands.append((rounded(float(prediction[rows].mean())), a, b, c, len(rows)))
+        low_, median, high_ = (rounded(float(value)) for value in np.quantile(residual[rows], (0.1, 0.5, 0.9)))
+        mean = rounded(float(prediction[rows].mean()))
+        bands.append(ResidualBand(predicted=mean, low=low_, median=median, high=high_, count=len(rows)))
     return Residuals(
         tuple(map(int, counts)),
         (rounded(low), rounded(high)),

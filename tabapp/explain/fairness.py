@@ -7,60 +7,19 @@ selection rates is demographic parity (Dwork et al., ITCS 2012).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tabapp.explain.evaluation import wilson
+from tabapp.findings import Gap, Group, Rate
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
 LEAST_ROWS = 20
 RESAMPLES = 200
-
-
-@dataclass(frozen=True)
-class Rate:
-    """A value with its 95 % interval over `n` rows; all None without rows."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-
-
-@dataclass(frozen=True)
-class Group:
-    """The predictions of the rows of a group.
-
-    Attributes:
-        rates: by name. For classification: the selection rate (share labeled as the class), the true and the false positive rate,
-            the share of wrong labels, and the mean predicted minus the observed frequency. For regression: the mean of prediction
-            minus truth, and the mean absolute error.
-    """
-
-    level: str
-    n: int
-    rates: dict[str, Rate]
-
-
-@dataclass(frozen=True)
-class Gap:
-    """The difference between the groups with the largest and the smallest value of a rate, with its 95 % bootstrap interval.
-
-    `clear` says whether the interval excludes 0 after a correction for the pairs of groups (Bonferroni).
-    """
-
-    rate: str
-    highest: str
-    lowest: str
-    difference: float
-    low: float
-    high: float
-    clear: bool
 
 
 SELECTION, TRUE_POSITIVE, FALSE_POSITIVE = "selection rate", "true positive rate", "false positive rate"
@@ -83,25 +42,26 @@ def classified_groups(
         n = int(rows.sum())
         if n < LEAST_ROWS:
             continue
-        rates = {
-            SELECTION: _share(label[rows]),
-            TRUE_POSITIVE: _share(label[rows & truth]),
-            FALSE_POSITIVE: _share(label[rows & ~truth]),
-            WRONG: _share(wrong[rows]),
-            CALIBRATION: _mean(probability[rows] - truth[rows], seed),
-        }
-        found.append(Group(level, n, rates))
+        rates = (
+            _share(SELECTION, label[rows]),
+            _share(TRUE_POSITIVE, label[rows & truth]),
+            _share(FALSE_POSITIVE, label[rows & ~truth]),
+            _share(WRONG, wrong[rows]),
+            _mean(CALIBRATION, probability[rows] - truth[rows], seed),
+        )
+        found.append(Group(level=level, n=n, rates=rates))
     return found
 
 
 def regressed_groups(slices: Sequence[tuple[str, Mask]], truth: Array, prediction: Array, *, seed: int) -> list[Group]:
     """Groups of a regression."""
     error = prediction - truth
-    return [
-        Group(level, int(rows.sum()), {BIAS: _mean(error[rows], seed), ERROR: _mean(np.abs(error[rows]), seed)})
-        for level, rows in slices
-        if rows.sum() >= LEAST_ROWS
-    ]
+    found: list[Group] = []
+    for level, rows in slices:
+        if (n := int(rows.sum())) >= LEAST_ROWS:
+            rates = (_mean(BIAS, error[rows], seed), _mean(ERROR, np.abs(error[rows]), seed))
+            found.append(Group(level=level, n=n, rates=rates))
+    return found
 
 
 def gaps(groups: Sequence[Group], values_of: Callable[[str, str], Array], *, seed: int) -> list[Gap]:
@@ -111,8 +71,9 @@ def gaps(groups: Sequence[Group], values_of: Callable[[str, str], Array], *, see
         values_of: (rate, level) to the (rows,) values whose mean is the rate.
     """
     found: list[Gap] = []
-    for rate in groups[0].rates if groups else ():
-        known = [(group.rates[rate].value, group.level) for group in groups if group.rates[rate].n >= LEAST_ROWS]
+    for rate in [each.name for each in groups[0].rates] if groups else []:
+        rates = [(group.rate(rate), group.level) for group in groups]
+        known = [(each.value, level) for each, level in rates if each.n >= LEAST_ROWS]
         sorted_ = sorted((value, level) for value, level in known if value is not None)
         if len(sorted_) < 2:
             continue
@@ -120,14 +81,12 @@ def gaps(groups: Sequence[Group], values_of: Callable[[str, str], Array], *, see
         means = [_resampled_means(values_of(rate, level), seed + i) for i, level in enumerate((highest, lowest))]
         differences = means[0] - means[1]
         n_pairs = len(sorted_) * (len(sorted_) - 1) / 2
-        low, high = np.quantile(differences, [0.025, 0.975])
+        low, high = map(float, np.quantile(differences, [0.025, 0.975]))
         spread = float(differences.std())
         z = _normal_quantile(1 - 0.025 / n_pairs)
-        found.append(
-            Gap(
-                rate, highest, lowest, large - small, float(low), float(high), large - small > z * spread and spread > 0
-            )
-        )
+        clear = large - small > z * spread and spread > 0
+        gap = Gap(rate=rate, highest=highest, lowest=lowest, difference=large - small, low=low, high=high, clear=clear)
+        found.append(gap)
     return found
 
 
@@ -137,19 +96,19 @@ def _normal_quantile(level: float) -> float:
     return NormalDist().inv_cdf(level)
 
 
-def _share(hits: Array) -> Rate:
+def _share(name: str, hits: Array) -> Rate:
     n = len(hits)
     if not n:
-        return Rate(None, None, None, 0)
+        return Rate(name=name, value=None, low=None, high=None, n=0)
     low, high = wilson(np.array([hits.sum()]), np.array([n]))
-    return Rate(float(hits.mean()), float(low[0]), float(high[0]), n)
+    return Rate(name=name, value=float(hits.mean()), low=float(low[0]), high=float(high[0]), n=n)
 
 
-def _mean(values: Array, seed: int) -> Rate:
+def _mean(name: str, values: Array, seed: int) -> Rate:
     if not len(values):
-        return Rate(None, None, None, 0)
+        return Rate(name=name, value=None, low=None, high=None, n=0)
     low, high = np.quantile(_resampled_means(values, seed), [0.025, 0.975])
-    return Rate(float(values.mean()), float(low), float(high), len(values))
+    return Rate(name=name, value=float(values.mean()), low=float(low), high=float(high), n=len(values))
 
 
 def _resampled_means(values: Array, seed: int) -> Array:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -17,21 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tabapp.explain.effects import HeldOut
+from tabapp.findings import Interaction
 
 Array = npt.NDArray[Any]
 
 ROWS_PER_FOLD = 24
-
-
-@dataclass(frozen=True)
-class Interaction:
-    """H of two columns in [0, 1], the share of their joint effect that is no sum of single ones, and its size: the standard
-    deviation of that part, in units of the output."""
-
-    a: str
-    b: str
-    h: float
-    size: float
 
 
 def interactions(
@@ -56,7 +45,8 @@ def interactions(
             rest += float((left**2).sum())
             n_rows += len(both)
         if joint > 0:
-            found.append(Interaction(a, b, float(np.sqrt(min(1.0, rest / joint))), float(np.sqrt(rest / n_rows))))
+            share, size = float(np.sqrt(min(1.0, rest / joint))), float(np.sqrt(rest / n_rows))
+            found.append(Interaction(a=a, b=b, h=share, size=size))
     return sorted(found, key=lambda each: -each.size)
 
 

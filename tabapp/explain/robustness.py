@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -12,22 +11,13 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp import metrics
+from tabapp.findings import CurvePoint
 
 Array = npt.NDArray[Any]
 
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 RESAMPLES = 100
 Damage = Literal["missing", "noisy"]
-
-
-@dataclass(frozen=True)
-class RobustnessPoint:
-    """The score when a share of the cells is damaged, with its 95 % bootstrap interval over rows."""
-
-    share: float
-    score: float
-    low: float
-    high: float
 
 
 def damaged(frame: pl.DataFrame, columns: Sequence[str], share: float, kind: Damage, seed: int) -> pl.DataFrame:
@@ -60,7 +50,7 @@ def robustness_curve(
     seed: int,
     deadline: float | None = None,
     shares: Sequence[float] = SHARES,
-) -> list[RobustnessPoint]:
+) -> list[CurvePoint]:
     """The score at each share of damaged cells. Cells of the target, groups and weights stay.
 
     Args:
@@ -68,7 +58,7 @@ def robustness_curve(
         truth, weight: of these rows.
         deadline: `time.monotonic()` after which no further share starts.
     """
-    found: list[RobustnessPoint] = []
+    found: list[CurvePoint] = []
     for share in shares:
         if deadline is not None and time.monotonic() > deadline:
             break
@@ -78,5 +68,6 @@ def robustness_curve(
 
         predicted = predict(change)
         low, high = metrics.interval(metric, truth, predicted, weight, seed=seed, n_resamples=RESAMPLES)
-        found.append(RobustnessPoint(share, metrics.score(metric, truth, predicted, weight), low, high))
+        score = metrics.score(metric, truth, predicted, weight)
+        found.append(CurvePoint(place=share, score=score, low=low, high=high))
     return found

@@ -8,10 +8,10 @@ Laird, Controlled Clinical Trials 7, 1986), and its interval is corrected for th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -19,6 +19,7 @@ import polars as pl
 from tabapp import metrics
 from tabapp.data.columns import column_of
 from tabapp.data.schema import Column
+from tabapp.findings import ErrorSlice
 from tabapp.metrics import Task
 
 Array = npt.NDArray[Any]
@@ -30,25 +31,6 @@ MOST_SHOWN = 12
 LEVEL = 0.95
 LEAST_VARIANCE = 0.1
 """Lower bound of the variance within a slice, as a share of the variance over all rows: equal errors do not mean no uncertainty."""
-
-
-@dataclass(frozen=True)
-class WeakSlice:
-    """Rows that share a value of a column; see `tabapp.run.record.events.ErrorSlice` for the fields."""
-
-    column: str
-    level: str
-    n: int
-    error: float
-    share_wrong: float | None
-    difference: float
-    low: float
-    high: float
-
-    @property
-    def clear(self) -> bool:
-        """Whether it is significantly worse than the other rows."""
-        return self.low > 0
 
 
 def row_errors(task: Task, truth: Array, prediction: Array) -> tuple[str, Array]:
@@ -98,7 +80,7 @@ def _place(values: pl.Series, number: float) -> str:
 
 def weak_slices(
     frame: pl.DataFrame, columns: Sequence[Column], errors: Array, wrong: Mask | None
-) -> tuple[list[WeakSlice], int]:
+) -> tuple[list[ErrorSlice], int]:
     """The slices with the largest errors, worst first, and the number of slices tested.
 
     Args:
@@ -107,7 +89,7 @@ def weak_slices(
     n_rows, least = len(errors), least_rows(len(errors))
     total, variance = float(errors.sum()), float(errors.var())
     squares = errors**2
-    names: list[WeakSlice] = []
+    names: list[ErrorSlice] = []
     spread: list[float] = []
     for column in columns:
         if column.name not in frame.columns:
@@ -119,17 +101,21 @@ def weak_slices(
             mean, rest = float(errors[rows].mean()), (total - float(errors[rows].sum())) / (n_rows - n)
             inside = max(float(squares[rows].mean()) - mean**2, LEAST_VARIANCE * variance)
             share = None if wrong is None else float(wrong[rows].mean())
-            names.append(WeakSlice(column.name, level, n, mean, share, mean - rest, 0.0, 0.0))
+            found = ErrorSlice(
+                column=column.name, level=level, n=n, error=mean, share_wrong=share, difference=mean - rest,
+                low=0.0, high=0.0, clear=False,
+            )  # fmt: skip
+            names.append(found)
             spread.append(inside / n + variance / (n_rows - n))
     if not names or variance <= 0:
         return [], len(names)
     differences = np.array([row.difference for row in names])
     shrinkage = _shrinkage(differences, np.array(spread))
     z = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / len(names))
-    shrunk = [
-        replace(row, difference=d * s, low=d * s - z * (v * s) ** 0.5, high=d * s + z * (v * s) ** 0.5)
-        for row, d, s, v in zip(names, differences.tolist(), shrinkage.tolist(), spread, strict=True)
-    ]
+    shrunk: list[ErrorSlice] = []
+    for row, d, s, v in zip(names, differences.tolist(), shrinkage.tolist(), spread, strict=True):
+        low, high = d * s - z * (v * s) ** 0.5, d * s + z * (v * s) ** 0.5
+        shrunk.append(msgspec.structs.replace(row, difference=d * s, low=low, high=high, clear=low > 0))
     worst = sorted(shrunk, key=lambda row: (not row.clear, -row.difference, row.column, row.level))
     return [row for row in worst if row.difference > 0][:MOST_SHOWN], len(names)
 

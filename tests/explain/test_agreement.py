@@ -17,7 +17,7 @@ def shares(values):
 def test_rows_are_sorted_by_permutation_and_carry_attention():
     rows = combine(permutation(a=0.1, b=0.5, c=0.1), shares({"a": 0.2, "b": 0.7, "c": 0.1}))
     assert [row.feature for row in rows] == ["b", "a", "c"]
-    assert [row.attention.share for row in rows] == [0.7, 0.2, 0.1]
+    assert [row.attention for row in rows] == [0.7, 0.2, 0.1]
     assert (rows[0].low, rows[0].high) == (pytest.approx(0.4), pytest.approx(0.6))
 
 

@@ -40,11 +40,11 @@ def test_the_threshold_is_the_best_one_by_the_metric(metric):
     scores = [sign * metrics.score(metric, truth, labels_at(probability, each)) for each in every]
     best = metrics.score(metric, truth, labels_at(probability, chosen.value))
     assert sign * best >= max(scores) - 0.02
-    for place, score in list(zip(chosen.thresholds, chosen.scores, strict=True))[::20]:
-        assert score == pytest.approx(metrics.score(metric, truth, labels_at(probability, place)))
+    for place, score in chosen.curve[::20]:
+        assert score == pytest.approx(metrics.score(metric, truth, labels_at(probability, place)), rel=0.02)
     assert chosen.low <= chosen.value <= chosen.high
     assert sign * chosen.score > sign * chosen.at_half
-    tp, fp, fn, tn = chosen.counts
+    tp, fp, fn, tn = chosen.tp, chosen.fp, chosen.fn, chosen.tn
     label = probability[:, 1] >= chosen.value
     assert (tp, fp, fn, tn) == tuple(
         ((truth == t) & (label == each)).sum() for t, each in ((1, True), (0, True), (1, False), (0, False))
@@ -64,7 +64,9 @@ def test_the_score_is_of_rows_that_did_not_choose_the_threshold():
     truth, noise = generator.integers(0, 2, 60), generator.random(60)
     probability = np.column_stack([1 - noise, noise])
     chosen = choose_threshold("accuracy", truth, probability, np.arange(60) % 3, seed=0)
-    assert chosen.score < max(chosen.scores), "the best of many thresholds is optimistic on random predictions"
+    assert chosen.score < max(score for _, score in chosen.curve), (
+        "the best of many thresholds is optimistic on random predictions"
+    )
 
 
 def test_thresholds_are_between_probabilities():
@@ -87,7 +89,7 @@ def test_rates_of_groups_are_those_of_their_rows():
     found = classified_groups(slices, truth == 1, labels, probability[:, 1], wrong, seed=0)
     assert [(group.level, group.n) for group in found] == [("= a", 250), ("= b", 150)]
     rows = slices[0][1]
-    rates = found[0].rates
+    rates = {rate.name: rate for rate in found[0].rates}
     assert rates[SELECTION].value == pytest.approx(labels[rows].mean())
     assert rates[TRUE_POSITIVE].value == pytest.approx(labels[rows & (truth == 1)].mean())
     assert rates[FALSE_POSITIVE].n == (rows & (truth == 0)).sum()
@@ -104,14 +106,14 @@ def test_a_clear_gap_is_not_one_of_chance(shift, clear):
     gap = next(each for each in gaps(found, lambda rate, level: label[rows[level]], seed=0) if each.rate == SELECTION)
     assert gap.clear is clear
     assert not clear or (gap.highest, gap.low > 0) == ("b", True)
-    assert WRONG in found[0].rates
+    assert found[0].rate(WRONG).n
 
 
 def test_groups_of_a_regression_show_bias():
     truth = np.zeros(100)
     prediction = np.where(np.arange(100) < 50, 2.0, 0.0)
     found = regressed_groups([("low", np.arange(100) < 50), ("high", np.arange(100) >= 50)], truth, prediction, seed=0)
-    assert [group.rates["prediction minus truth"].value for group in found] == [2.0, 0.0]
+    assert [group.rate("prediction minus truth").value for group in found] == [2.0, 0.0]
 
 
 def test_cells_are_damaged_in_the_stated_share_and_columns():

@@ -85,9 +85,9 @@ def test_the_effect_of_a_category_has_a_value_per_level(frame):
 
 
 def test_of_many_classes_those_that_vary_most_are_shown(frame):
-    effect = effect_of(folds(frame, KnownClasses), COLUMNS[0], frame["size"])
+    effect = effect_of(folds(frame, KnownClasses), COLUMNS[0], frame["size"], "abcdef")
     assert effect is not None
-    assert {2, 3} < {curve.code for curve in effect.curves}
+    assert {"c", "d"} < {curve.label for curve in effect.curves}
     assert len(effect.curves) == 3
 
 

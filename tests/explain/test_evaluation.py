@@ -130,8 +130,8 @@ def test_residuals_are_truth_minus_prediction():
     np.testing.assert_allclose(found.quantiles, np.quantile(residual, (0.05, 0.25, 0.5, 0.75, 0.95)), rtol=1e-3)
     assert len(found.bands) == 10
     first, last = found.bands[0], found.bands[-1]
-    assert first[0] < last[0]
-    assert last[3] - last[1] > 3 * (first[3] - first[1]), "the spread grows with the prediction"
+    assert first.predicted < last.predicted
+    assert last.high - last.low > 3 * (first.high - first.low), "the spread grows with the prediction"
 
 
 def test_constant_predictions_have_plots():

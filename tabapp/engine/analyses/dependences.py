@@ -11,10 +11,9 @@ from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.explain.attention import column_maps
 from tabapp.explain.dependence import association_matrix, groups_of, strata_of
-from tabapp.explain.evaluation import rounded, sample_rows
+from tabapp.explain.evaluation import rounded, sample_rows, with_rounded
 from tabapp.explain.interactions import interactions
 from tabapp.explain.permutation import permutation_importance
-from tabapp.findings import Interaction
 from tabapp.run.analyses.attention import AttentionMap, AttentionReady
 from tabapp.run.analyses.dependence import ConditionalImportance, DependenceReady, GroupImportance
 from tabapp.run.analyses.interactions import InteractionsReady
@@ -111,7 +110,7 @@ def find_interactions(
         identity=candidate.identity,
         label=data.schema.classes[code] if data.schema.classes else "",
         columns=tuple(columns),
-        pairs=tuple(Interaction(a=p.a, b=p.b, h=rounded(p.h), size=rounded(p.size)) for p in found),
+        pairs=with_rounded(tuple(found)),
     )
 
 

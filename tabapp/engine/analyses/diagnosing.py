@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -20,7 +21,7 @@ from tabapp.engine.fit.numbering import UsableRows
 from tabapp.engine.fit.run_fit import features_folder
 from tabapp.errors import BundleError, UsageError, did_you_mean
 from tabapp.explain.decision import LEAST_SCORED_ROWS, choose_threshold
-from tabapp.explain.evaluation import rounded, sample_rows
+from tabapp.explain.evaluation import sample_rows
 from tabapp.explain.fairness import (
     CALIBRATION,
     ERROR,
@@ -35,7 +36,7 @@ from tabapp.explain.fairness import (
 from tabapp.explain.robustness import Damage, robustness_curve
 from tabapp.explain.slices import slices_of
 from tabapp.features.prepare import FeaturePreparer
-from tabapp.findings import CurvePoint, Gap, Group, Rate
+from tabapp.findings import CurvePoint
 from tabapp.models import registry
 from tabapp.models.contract import FittedModel
 from tabapp.run.analyses.fairness import FairnessReady
@@ -82,28 +83,12 @@ def choose_bundle_threshold(run: FinishedRun, metric: str) -> ThresholdChosen:
         found.name, run.truth, run.prediction, run.rows.of(run.data.fold), run.weight, seed=run.plan.seed
     )
     set_threshold(run.folder.bundle, chosen.value)
-    tp, fp, fn, tn = chosen.counts
     return ThresholdChosen(
-        value=chosen.value,
         metric=found.name,
         metric_title=found.title,
         greater_is_better=found.greater_is_better,
         positive=run.data.schema.classes[1],
-        low=chosen.low,
-        high=chosen.high,
-        score=chosen.score,
-        score_low=chosen.score_low,
-        score_high=chosen.score_high,
-        at_half=chosen.at_half,
-        curve=tuple(
-            (rounded(place), rounded(score))
-            for place, score in zip(chosen.thresholds, chosen.scores, strict=True)
-            if np.isfinite(score)
-        ),
-        tp=tp,
-        fp=fp,
-        fn=fn,
-        tn=tn,
+        **msgspec.structs.asdict(chosen),
     )
 
 
@@ -170,7 +155,7 @@ def measure_robustness(run: FinishedRun) -> RobustnessReady:
             weight,
             seed=run.plan.seed,
         )
-        return tuple(CurvePoint(place=p.share, score=p.score, low=p.low, high=p.high) for p in found)
+        return tuple(found)
 
     return RobustnessReady(n_rows=len(ensemble.rows), missing=curve("missing"), noisy=curve("noisy"))
 
@@ -222,28 +207,8 @@ def measure_fairness(run: FinishedRun, column: str) -> FairnessReady:
         column=column,
         label=label,
         threshold=threshold,
-        groups=tuple(
-            Group(
-                level=group.level,
-                n=group.n,
-                rates=tuple(
-                    Rate(name=name, value=r.value, low=r.low, high=r.high, n=r.n) for name, r in group.rates.items()
-                ),
-            )
-            for group in groups
-        ),
-        gaps=tuple(
-            Gap(
-                rate=g.rate,
-                highest=g.highest,
-                lowest=g.lowest,
-                difference=g.difference,
-                low=g.low,
-                high=g.high,
-                clear=g.clear,
-            )
-            for g in gaps(groups, values_of, seed=seed)
-        ),
+        groups=tuple(groups),
+        gaps=tuple(gaps(groups, values_of, seed=seed)),
         left_out=sum(bool(rows.any()) for _, rows in slices) - len(groups),
     )
 

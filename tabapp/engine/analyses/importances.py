@@ -21,7 +21,6 @@ from tabapp.explain.fold_model import FoldModel
 from tabapp.explain.permutation import permutation_importance
 from tabapp.explain.promise import promising_order
 from tabapp.features.arrays import Table
-from tabapp.findings import ImportanceRow
 from tabapp.models import registry
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import RunFolder
@@ -95,20 +94,7 @@ def compute_importances(
     rows = combine(permutation, attention)
     rho = agreement(rows)
     return ev.ImportancesReady(
-        rows=tuple(
-            ImportanceRow(
-                feature=row.feature,
-                attention=None if row.attention is None else row.attention.share,
-                permutation=row.permutation,
-                low=row.low,
-                high=row.high,
-                attention_low=None if row.attention is None else row.attention.low,
-                attention_high=None if row.attention is None else row.attention.high,
-                attention_raw=None if row.attention is None else row.attention.raw,
-                unstable=row.unstable,
-            )
-            for row in rows
-        ),
+        rows=tuple(rows),
         model=winner.model,
         trial=winner.trial,
         identity=winner.identity,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from tabapp.engine.fit.candidates import Candidate, Scorer
 from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.fit.run_fit import features_folder
@@ -9,10 +11,9 @@ from tabapp.engine.loop.board import Selected
 from tabapp.engine.plan.make_plan import Plan, fit_device
 from tabapp.engine.schedule.competition import Competition
 from tabapp.explain.effects import HeldOut, effects
-from tabapp.explain.evaluation import rounded, sample_rows
+from tabapp.explain.evaluation import rounded, sample_rows, with_rounded
 from tabapp.explain.slices import row_errors, weak_slices
 from tabapp.features.prepare import FeaturePreparer
-from tabapp.findings import Effect, EffectCurve, ErrorSlice
 from tabapp.models import registry
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import RunFolder
@@ -39,20 +40,7 @@ def find_slices(data: RunData, plan: Plan, scorer: Scorer, selected: Selected) -
         overall=rounded(float(errors.mean())),
         n_rows=len(errors),
         tested=tested,
-        rows=tuple(
-            ErrorSlice(
-                column=row.column,
-                level=row.level,
-                n=row.n,
-                error=rounded(row.error),
-                share_wrong=None if row.share_wrong is None else rounded(row.share_wrong),
-                difference=rounded(row.difference),
-                low=rounded(row.low),
-                high=rounded(row.high),
-                clear=row.clear,
-            )
-            for row in found
-        ),
+        rows=with_rounded(tuple(found)),
     )
 
 
@@ -89,32 +77,14 @@ def find_effects(
         return None
     names = [row.feature for row in importances.rows if row.permutation > 0 and not row.unstable][:MOST_EFFECTS]
     folds = held_out_folds(folder, data, plan, candidate, EFFECT_ROWS)
-    found = effects(folds, [data.schema.column(name) for name in names], data.frame, deadline=deadline)
+    columns = [data.schema.column(name) for name in names]
+    found = effects(folds, columns, data.frame, data.schema.classes, deadline=deadline)
     if not found:
         return None
-    classes = data.schema.classes
     return ev.EffectsReady(
         model=candidate.model,
         trial=candidate.trial,
         identity=candidate.identity,
         n_rows=sum(fold.frame.height for fold in folds),
-        effects=tuple(
-            Effect(
-                feature=effect.feature,
-                places=effect.places,
-                labels=effect.labels,
-                counts=effect.counts,
-                curves=tuple(
-                    EffectCurve(
-                        label=classes[curve.code] if classes else "",
-                        values=tuple(map(rounded, curve.values)),
-                        low=tuple(map(rounded, curve.low)),
-                        high=tuple(map(rounded, curve.high)),
-                        ale=tuple(map(rounded, curve.ale)),
-                    )
-                    for curve in effect.curves
-                ),
-            )
-            for effect in found
-        ),
+        effects=tuple(msgspec.structs.replace(each, curves=with_rounded(each.curves)) for each in found),
     )

@@ -17,7 +17,6 @@ from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.loop.board import Board
 from tabapp.engine.loop.time_share import Allowance
 from tabapp.explain import evaluation as plots
-from tabapp.findings import ReliabilityBin, ResidualBand
 from tabapp.run.record import events as ev
 from tabapp.run.record.event_base import ENSEMBLE
 from tabapp.run.record.folder import RunFolder
@@ -147,10 +146,7 @@ def _regression(common: dict[str, Any], truth: Array, prediction: Array) -> ev.E
         residuals=found.counts,
         residual_range=found.span,
         residual_quantiles=found.quantiles,
-        bands=tuple(
-            ResidualBand(predicted=predicted, low=low, median=median, high=high, count=count)
-            for predicted, low, median, high, count in found.bands
-        ),
+        bands=found.bands,
     )
 
 
@@ -179,10 +175,7 @@ def _classification(
         roc_auc=None if np.isnan(area) else plots.rounded(area),
         average_precision=None if np.isnan(average) else plots.rounded(average),
         base_rate=plots.rounded(float(np.mean(truth == 1))) if binary else None,
-        calibration=tuple(
-            ReliabilityBin(predicted=row.predicted, observed=row.observed, low=row.low, high=row.high, count=row.count)
-            for row in bins
-        ),
+        calibration=bins,
         calibration_error=plots.rounded(error),
         log_loss=plots.rounded(metrics.score(metrics.LOG_LOSS, truth, prediction)),
     )
