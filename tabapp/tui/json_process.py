@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from abc import ABC, abstractmethod
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from contextlib import suppress
 from typing import BinaryIO, ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
 
-from tabapp.children import module_command
 from tabapp.errors import UsageError
+from tabapp.run.protocol.child import kill, messages_of, start_child
 from tabapp.run.record.messages import Vocabulary
-
-LONGEST_REPLY = 1 << 25
 
 
 class _Numbered(Protocol):
@@ -86,14 +82,8 @@ class JsonProcess(ABC, Generic[RequestT, ReplyT]):
     async def _start(self) -> Process:
         log = self.log()
         try:
-            self._process = await asyncio.create_subprocess_exec(
-                *module_command(self.MODULE, *self.arguments()),
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=DEVNULL if log is None else log,
-                limit=LONGEST_REPLY,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
-            )
+            stderr = DEVNULL if log is None else log
+            self._process = await start_child(self.MODULE, *self.arguments(), stdin=PIPE, stderr=stderr)
         finally:
             if log is not None:
                 log.close()
@@ -101,13 +91,9 @@ class JsonProcess(ABC, Generic[RequestT, ReplyT]):
         return self._process
 
     async def _read(self, process: Process) -> None:
-        assert process.stdout is not None
         try:
-            while line := await process.stdout.readline():
-                try:
-                    reply = self._replies.decode(line)
-                except UsageError:
-                    # A library may print to stdout.
+            async for reply in messages_of(process, self._replies):
+                if isinstance(reply, UsageError):
                     continue
                 if self.is_fatal(reply):
                     self._failure = reply
@@ -126,8 +112,7 @@ class JsonProcess(ABC, Generic[RequestT, ReplyT]):
         """Kill the process and wait for its exit, which must come before the event loop closes."""
         process, self._process = self._process, None
         if process is not None:
-            with suppress(ProcessLookupError):
-                process.kill()
+            kill(process)
             await process.wait()
         if self._reader is not None:
             await self._reader

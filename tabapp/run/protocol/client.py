@@ -41,38 +41,32 @@ def open_log(folder: RunFolder) -> BinaryIO:
 
 def start_engine(folder: RunFolder) -> subprocess.Popen[bytes]:
     """Start the engine in the process group of a view that waits for it; the engine ends when the view is killed."""
-    with open_log(folder) as log:
-        return subprocess.Popen(
-            engine_command(folder, watch_parent=True),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=_environment(),
-        )
+    return _start(folder, detached=False)
 
 
 def start_detached_engine(folder: RunFolder) -> subprocess.Popen[bytes]:
     """Start the engine in a new session; it continues without the view or its terminal.
 
-    This does not use asyncio, whose transports kill running children when the event loop closes.
-
     Raises:
         OSError: the system cannot start another process.
     """
+    return _start(folder, detached=True)
+
+
+def _start(folder: RunFolder, *, detached: bool) -> subprocess.Popen[bytes]:
+    """Start the engine, with one OpenMP thread by default, because fits run in parallel.
+
+    This does not use asyncio, whose transports kill running children when the event loop closes.
+    """
     with open_log(folder) as log:
         return subprocess.Popen(
-            engine_command(folder, watch_parent=False),
+            engine_command(folder, watch_parent=not detached),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=_environment(),
-            start_new_session=True,
+            env={"OMP_NUM_THREADS": "1", **os.environ, "PYTHONUNBUFFERED": "1"},
+            start_new_session=detached,
         )
-
-
-def _environment() -> dict[str, str]:
-    """The environment of the view, with one OpenMP thread by default, because fits run in parallel."""
-    return {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"), "PYTHONUNBUFFERED": "1"}
 
 
 def describe_full_disk(folder: RunFolder) -> str:

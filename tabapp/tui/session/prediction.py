@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import Process
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
-from tabapp.children import module_command
 from tabapp.errors import UsageError
+from tabapp.run.protocol.child import kill, messages_of, start_child
 from tabapp.run.protocol.prediction import (
     PREDICTION,
     AnyPredictionMessage,
@@ -21,7 +19,6 @@ from tabapp.run.protocol.prediction import (
     StageStarted,
 )
 
-LONGEST_LINE = 1 << 25
 OUTPUT_SUFFIXES = (".csv", ".parquet", ".arrow", ".jsonl")
 
 
@@ -111,21 +108,13 @@ class Prediction:
         self.stage, self.share, self.trouble = stage, None, ""
         self._changed()
         try:
-            process = self._process = await asyncio.create_subprocess_exec(
-                *module_command(*words),
-                stdin=DEVNULL,
-                stdout=PIPE,
-                stderr=PIPE,
-                limit=LONGEST_LINE,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
-            )
+            process = self._process = await start_child(*words)
         except OSError as error:
             self.stage, self.trouble = "", f"The command could not be started: {error.strerror or error}."
             self._changed()
             return
-        assert process.stdout is not None
         assert process.stderr is not None
-        complaints, _ = await asyncio.gather(process.stderr.read(), self._hear(process.stdout, turn))
+        complaints, _ = await asyncio.gather(process.stderr.read(), self._hear(process, turn))
         code = await process.wait()
         if turn != self._turn:
             return
@@ -134,15 +123,15 @@ class Prediction:
         self.trouble = "" if has_result else _sentence(complaints.decode(errors="replace"), code, self.trouble)
         self._changed()
 
-    async def _hear(self, lines: asyncio.StreamReader, turn: int) -> None:
-        while line := await lines.readline():
+    async def _hear(self, process: Process, turn: int) -> None:
+        async for message in messages_of(process, PREDICTION):
             if turn != self._turn:
                 continue
-            try:
-                self._take(PREDICTION.decode(line))
-            except UsageError as error:
-                # A library may print to stdout; this matters only if there is no result in the end.
-                self.trouble = str(error)
+            if isinstance(message, UsageError):
+                # This matters only if there is no result in the end.
+                self.trouble = str(message)
+            else:
+                self._take(message)
             self._changed()
 
     def _take(self, message: AnyPredictionMessage) -> None:
@@ -160,8 +149,7 @@ class Prediction:
         """Stop the running process, if any. It writes its output only at the end, so nothing is left behind."""
         self._turn += 1
         if self._process is not None and self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                self._process.kill()
+            kill(self._process)
         self._process, self.stage, self.share = None, "", None
 
     async def close(self) -> None:
