@@ -136,8 +136,9 @@ def test_a_full_disk_is_named_with_the_resume_command(folder, engine, capsys):
     processes = engine(
         """
 import errno
-from tabapp import files, worker
-from tabapp.engine import server
+from tabapp import files
+from tabapp.processes import engine as worker
+from tabapp.engine.fit import servers as server
 
 def full(descriptor, data):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -159,8 +160,9 @@ def test_a_full_disk_is_named_although_the_log_has_no_space_either(folder, engin
     processes = engine(
         """
 import errno
-from tabapp import files, worker
-from tabapp.engine import server
+from tabapp import files
+from tabapp.processes import engine as worker
+from tabapp.engine.fit import servers as server
 
 def full(*_):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -177,7 +179,7 @@ sys.exit(worker.main([str(folder.path)]))
 
 
 def test_an_engine_that_starts_beside_another_is_refused(folder, engine, capsys):
-    processes = engine("from tabapp import worker; sys.exit(worker.main([str(folder.path)]))")
+    processes = engine("from tabapp.processes import engine; sys.exit(engine.main([str(folder.path)]))")
     with folder.lock():
         assert watch(folder, quiet=True) == 2
     assert processes[0].returncode == BUSY

@@ -23,7 +23,7 @@ LABELS = ('5"', '6"')
 LEVELS = ('say "no"', "x,y", "two\nlines", "back\\slash", "[red]")
 REFUSING = """
 import sys
-from tabapp import worker
+from tabapp.processes import engine as worker
 from tabapp.bundle import write
 from tabapp.errors import BundleError
 
