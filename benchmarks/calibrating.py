@@ -21,6 +21,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,12 @@ from tabapp.data.typed import encode_target, typed_frame
 from tabapp.engine.analyses.averages import averaging_of_ensemble
 from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.ensemble.greedy import blend
-from tabapp.ensemble.scaling import PENALTY, fit_scaling, lowest_scaling, scaled
+from tabapp.ensemble.scaling import fit_scaling, lowest_scaling, scaled
 from tabapp.ensemble.temperature import fit_temperature, tempered
+from tabapp.policy import POLICY
 from tabapp.run.record.folder import RunFolder
 
-PENALTIES = (1.0, 10.0, PENALTY)
+PENALTIES = (1.0, 10.0, POLICY.scaling_penalty)
 HEADER = (
     "table", "draw", *(f"gain, {penalty:g}" for penalty in PENALTIES), "temperature", "of the mean", "scaling", "used",
     "calibration", "of the bundle", "of the other",
@@ -78,7 +80,11 @@ def measure(folder: Path, table: str, draw: int, entry: dict[str, Any], data: Pa
 
     gains = {
         f"{penalty:g}": metrics.score("log_loss", target, tempered(blended, temperature))
-        - metrics.score("log_loss", target, lowest_scaling(blended, target, temperature, seed=seed, penalty=penalty)[1])
+        - metrics.score(
+            "log_loss",
+            target,
+            lowest_scaling(blended, target, temperature, seed=seed, policy=replace(POLICY, scaling_penalty=penalty))[1],
+        )
         for penalty in PENALTIES
     }
     found = fit_scaling(blended, target, metric, temperature, seed=seed)

@@ -1,5 +1,5 @@
 """Ensembles of finished runs whose metric is the log loss, selected with the probabilities of candidates as they are, and with
-sharper ones where that lowers the log loss after calibration (`SHARPER` in `tabapp.ensemble.greedy`).
+sharper ones where that lowers the log loss after calibration (`Policy.sharper`).
 
 python -m benchmarks.sharper_selection RUN ... [--splits 6] [--out FILE.json]
 
@@ -13,28 +13,29 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 
 from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
 from tabapp.engine.analyses.finished_run import FinishedRun
-from tabapp.engine.loop.board import MOST_ENSEMBLE_CANDIDATES, best_of_all_models
+from tabapp.engine.loop.board import best_of_all_models
 from tabapp.ensemble import greedy
 from tabapp.ensemble.scaling import calibrated
+from tabapp.policy import POLICY
 from tabapp.run.options.config import format_duration
 from tabapp.run.record.folder import RunFolder
 
 METRIC = "log_loss"
-VARIANTS: dict[str, tuple[float, ...]] = {"as they are": (), "sharper": greedy.SHARPER}
+VARIANTS = {"as they are": replace(POLICY, sharper=()), "sharper": POLICY}
 
 
 def losses_of(run: FinishedRun, n_splits: int) -> dict[str, list[list[float]]]:
     """Log loss on the other half and seconds of each selection, by variant."""
     scorer, complete = run.scorer, [c for c in run.candidates.values() if c.is_complete]
-    chosen = best_of_all_models(sorted(complete, key=lambda c: (scorer.loss(c), c.key)), MOST_ENSEMBLE_CANDIDATES)
+    chosen = best_of_all_models(sorted(complete, key=lambda c: (scorer.loss(c), c.key)), POLICY.ensemble_candidates)
     predictions = [scorer.out_of_fold(candidate)[0].astype(np.float64) for candidate in chosen]
     scored = scorer.out_of_fold(chosen[0])[1]
     predictions, target, folds = [each[scored] for each in predictions], scorer.target[scored], scorer.folds[scored]
@@ -42,16 +43,16 @@ def losses_of(run: FinishedRun, n_splits: int) -> dict[str, list[list[float]]]:
     for split in range(n_splits):
         first = np.random.default_rng(split).permutation(len(target)) % 2 == 0
         for fitted in (first, ~first):
-            for name, sharper in VARIANTS.items():
+            for name, policy in VARIANTS.items():
                 started = time.perf_counter()
-                with mock.patch.object(greedy, "SHARPER", sharper):
-                    result = greedy.cross_fitted(
-                        [each[fitted] for each in predictions],
-                        target[fitted],
-                        folds[fitted],
-                        METRIC,
-                        seed=split,
-                    )
+                result = greedy.cross_fitted(
+                    [each[fitted] for each in predictions],
+                    target[fitted],
+                    folds[fitted],
+                    METRIC,
+                    seed=split,
+                    policy=policy,
+                )
                 seconds = time.perf_counter() - started
                 blended = greedy.blend([each[~fitted] for each in predictions], result.weights)
                 loss = metrics.loss(METRIC, target[~fitted], calibrated(blended, result.calibration))

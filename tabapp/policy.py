@@ -1,7 +1,7 @@
 """The tuned numbers of the scheduler, the ensemble and its calibration, and what supports them.
 
-A number that is `measured` names the results that support it; a test reads them. No committed results support the numbers that
-`UNSUPPORTED` lists: they were chosen by hand on a few tables. `benchmarks.lab.variants` compares policies on recorded fits.
+A number that is `measured` names the results that support it; `tests/tools/test_policy.py` reads them, and lists the other numbers:
+no committed results support them, they were chosen by hand on a few tables. `benchmarks.lab.variants` compares policies.
 """
 
 from __future__ import annotations
@@ -84,6 +84,14 @@ class Policy:
     this value over the square root of the rows of the fold."""
     doubt_share: float = 0.03
     """So may other candidates whose other folds take at most this share of all time."""
+    gain_spread: float = measured(0.01, "lab_variants.json")
+    """Standard deviation of the gains of candidates around what is expected of their kind, for small gains. Measurements on few
+    rows are shrunk towards that, so that less time goes to candidates that count nowhere."""
+    gain_tail: float = 0.5
+    """This share of the measured difference is added to it, since gains have heavy tails: on some tables, one model has half the
+    error of all others."""
+    gain_of_merit: float = 0.005
+    """Expected gain of the defaults of a model with merit 1; that of others is in proportion to their merit."""
     affordable_share: float = 0.6
     """A candidate is begun, and continued before others after its first fold, only if its folds take at most this share of the time
     that all workers have left."""
@@ -103,13 +111,41 @@ class Policy:
     far_behind: float = 0.005
     """A model whose best trial raises the error of the ensemble by this share gets no new trials."""
 
+    # The ensemble.
+    ensemble_candidates: int = 30
+    """Candidates that an ensemble is selected from; the best of every model is one of them."""
+    selection_rounds: int = 25
+    """Rounds of a selection, each of which adds a candidate to the blend."""
+    interim_candidates: int = 15
+    interim_rounds: int = 12
+    interim_rows: int = 3_000
+    """Candidates, rounds and rows of a selection during fitting, which takes a tenth of the time of the last one."""
+    least_weight: float = 0.02
+    """Smaller weights are dropped: they cost time in every prediction."""
+    harm: float = 0.1
+    """A member without which the cross-fitted error is lower by this share is left out. Selection on the other folds cannot see
+    that a candidate's model of one fold is broken, such as a network that was stopped after its first epoch."""
+    sharper: tuple[float, ...] = measured((0.8, 0.65, 0.5), "sharper_selection.json")
+    """Temperatures of the candidates' probabilities while weights are selected for the log loss. Forests, and models that were
+    stopped by a time limit, are underconfident: calibration of the blend corrects that, but before it they get too little weight.
+    Each value is tried if the one before it lowers the log loss of the calibrated blend by more than a standard error."""
+
+    # Calibration.
+    calibrated_rows: int = 100
+    """Rows below which probabilities are not calibrated."""
+    trusted_rows: int = 500
+    """Of n rows, the logarithm of the temperature is n / (n + this number) times the best one: in a small table whose rows are all
+    predicted well, the best one is extreme."""
+    scaling_penalty: float = measured(50.0, "calibrating.json")
+    """Of half the squared distance of each power from that of the temperature and of each logarithm of a factor from 0, beside the
+    log losses of the rows: a normal prior with the standard deviation 0.14."""
+    most_pull: float = 0.75
+    """Largest part of a prediction that models predict as they have learned it by heart. Beyond, what is left of the variance of
+    fold models says little about the gain of their mean."""
+    most_averaging: float = 0.5
+    """Largest expected gain of the mean of fold models over one of them, as a share of the error."""
+    least_temperature_factor: float = 0.5
+    """Least ratio of the temperature of the mean of fold models to that of one of them."""
+
 
 POLICY = Policy()
-
-UNSUPPORTED = (
-    "cap_share", "holdout_cap_share", "cap_of_all", "prior_weight", "most_ratio", "safety", "overrun", "longest", "short_share",
-    "cheap_share", "quick_share", "cheap_seconds", "n_rivals", "first_share", "dropped_share", "drop_rate", "n_dropped",
-    "small_share", "least_share", "gain_of_all_time", "trial_noise", "doubt_share", "affordable_share", "leader_share",
-    "large_gain", "price_of_all_time_left", "racing_spreads", "far_behind",
-)  # fmt: skip
-"""Numbers without committed results."""

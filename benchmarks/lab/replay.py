@@ -103,7 +103,7 @@ def replay(library: Library, budget: float, workers: int, policy: Policy = POLIC
     assert clock.end is not None
     end = budget - (clock.end - clock.fitting_end)
     competition = RecordedCompetition(library, scorer.loss)
-    board = Board(plan, competition, scorer)
+    board = Board(plan, competition, scorer, policy)
     scheduler = Scheduler(
         Setup(
             competition=competition,
@@ -126,7 +126,7 @@ def replay(library: Library, budget: float, workers: int, policy: Policy = POLIC
         complete = [c for c in competition.candidates.values() if c.is_complete] or list(
             competition.candidates.values()
         )
-        board.selected = select_ensemble(complete, scorer, library.metric, 0)
+        board.selected = select_ensemble(complete, scorer, library.metric, 0, policy=policy)
         board.n_selections += 1
         if board.selected is not None:
             history.append((now, library.test_error(blended(library, board.selected))))

@@ -19,16 +19,14 @@ import numpy.typing as npt
 
 from tabapp import metrics
 from tabapp.ensemble.temperature import lowest_temperature
+from tabapp.policy import POLICY, Policy
 
 Array = npt.NDArray[Any]
 
 LEAST_FOLDS = 3
 """With two folds, a single model was fitted on each row."""
-MOST_PULL = 0.75
-"""Largest value of E[h]. Where models have learned nearly all rows by heart, what is left of their variance says little."""
-MOST_SHARE = 0.5
 LEAST_PROBABILITY = 1e-6
-N_DRAWS, LEAST_FACTOR = 10, 0.5
+N_DRAWS = 10
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,13 @@ NO_AVERAGING = Averaging()
 
 
 def averaging_of(
-    predictions: Array, own: npt.NDArray[np.integer], target: Array, weight: Array | None = None, *, seed: int = 0
+    predictions: Array,
+    own: npt.NDArray[np.integer],
+    target: Array,
+    weight: Array | None = None,
+    *,
+    seed: int = 0,
+    policy: Policy = POLICY,
 ) -> Averaging:
     """Estimate the gain from what the models of all folds predict for the same rows.
 
@@ -85,12 +89,13 @@ def averaging_of(
     error = mean(residual**2)
     if not error > 0:
         return NO_AVERAGING
-    pull = min(max(mean((seen.mean(axis=0) - unseen) * residual) / error, 0.0), MOST_PULL)
+    pull = min(max(mean((seen.mean(axis=0) - unseen) * residual) / error, 0.0), policy.most_pull)
     variance = mean(seen.var(axis=0, ddof=1)) / (1.0 - pull)
-    share = min((1.0 - 1.0 / n_folds) * variance / error, MOST_SHARE)
+    share = min((1.0 - 1.0 / n_folds) * variance / error, policy.most_averaging)
     if values.ndim == 2:
         return Averaging(share)
-    return Averaging(share, _temperature_factor(unseen, seen, np.asarray(target), weight, 1.0 / (1.0 - pull), seed))
+    factor = _temperature_factor(unseen, seen, np.asarray(target), weight, 1.0 / (1.0 - pull), seed)
+    return Averaging(share, max(factor, policy.least_temperature_factor))
 
 
 def _temperature_factor(
@@ -118,7 +123,7 @@ def _temperature_factor(
         after.append(math.log(lowest_temperature(_probabilities(logarithms + noise), target, shares)))
     n_folds = len(seen) + 1
     factor = math.exp(-(1.0 - 1.0 / n_folds) * (float(np.mean(after)) - before))
-    return min(max(factor, LEAST_FACTOR), 1.0)
+    return min(factor, 1.0)
 
 
 def _logarithms(probabilities: Array) -> Array:

@@ -18,6 +18,7 @@ from tabapp import metrics
 from tabapp.ensemble.sampling import sample_rows
 from tabapp.ensemble.scaling import Calibration, fit_scaling
 from tabapp.ensemble.temperature import fit_temperature, tempered
+from tabapp.policy import POLICY, Policy
 
 Array = npt.NDArray[Any]
 Weights = npt.NDArray[np.float64]
@@ -25,23 +26,8 @@ Weights = npt.NDArray[np.float64]
 MAX_ROWS = 20_000
 MAX_CELLS = 80_000
 N_PARTS = 5
-LEAST_WEIGHT = 0.02
-"""Smaller weights of a bagged selection are dropped: they cost time in every prediction. Over random sets of candidates on seven
-tables, the test error with them is within 0.01 % of that without, and 0.1 to 0.4 % below that of one selection on all rows that
-competes with the best single candidate."""
-
-HARM = 0.1
-"""A member without which the cross-fitted error is lower by this share is left out. Selection on the other folds cannot see that a
-candidate's model of one fold is broken, such as a network that was stopped after its first epoch."""
-
 
 _TIE = 1e-12
-
-SHARPER = (0.8, 0.65, 0.5)
-"""Temperatures of the candidates' probabilities while weights are selected for the log loss. Forests, and models that were stopped
-by a time limit, are underconfident: calibration of the blend corrects that, but before it they get too little weight. Each value is
-tried if the one before it lowers the log loss of the calibrated blend by more than a standard error. On halves of the out-of-fold
-rows of ten runs, the log loss is 0.92 to 1.00 times as large (`benchmarks/results/sharper_selection.json`)."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +62,7 @@ class _Problem:
     n_rounds: int
     seed: int
     max_rows: int
+    policy: Policy = POLICY
 
     @property
     def criterion(self) -> metrics.Metric:
@@ -97,7 +84,7 @@ def select(
     target: Array,
     metric: str,
     weight: Array | None = None,
-    n_rounds: int = 25,
+    n_rounds: int = POLICY.selection_rounds,
     *,
     seed: int = 0,
     max_rows: int = MAX_ROWS,
@@ -195,7 +182,7 @@ def _harmful(
     blended: Array,
     problem: _Problem,
 ) -> int | None:
-    """The member without which the blend has the lowest error, if that is lower by at least `HARM`; None if there is none.
+    """The member without which the blend has the lowest error, if that is lower by at least `Policy.harm`; None if there is none.
 
     A part that only this member was selected for is blended with the mean weights of the others.
     """
@@ -217,7 +204,7 @@ def _harmful(
     current, errors = error(blended), {member: without(member) for member in members}
     worst = min(members, key=lambda member: errors[member])
     # The error of a metric without a best value may be negative.
-    return worst if current - errors[worst] > HARM * abs(current) else None
+    return worst if current - errors[worst] > problem.policy.harm * abs(current) else None
 
 
 def cross_fitted(
@@ -228,23 +215,23 @@ def cross_fitted(
     weight: Array | None = None,
     *,
     seed: int = 0,
-    n_rounds: int = 25,
-    max_rows: int = MAX_ROWS,
     is_final: bool = True,
+    policy: Policy = POLICY,
 ) -> EnsembleResult:
     """Select an ensemble, and score it with weights that were selected on other rows than those they are scored on.
 
     The rows of each fold are blended with weights selected on the other folds; a single holdout is split into five parts. The
-    returned weights are the mean of these, without those below `LEAST_WEIGHT`. The mean is a bagged selection (Caruana et al. 2004,
-    section 2.3): no candidate gets a large weight by luck on a few rows. Members without which the cross-fitted error is lower by
-    `HARM` are left out, one after another. Where the metric is the log loss, weights that are selected with sharper probabilities
-    replace them if the calibrated blend gains (`SHARPER`).
+    returned weights are the mean of these, without those below `Policy.least_weight`. The mean is a bagged selection (Caruana et
+    al. 2004, section 2.3): no candidate gets a large weight by luck on a few rows. Members without which the cross-fitted error is
+    lower by `Policy.harm` are left out, one after another. Where the metric is the log loss, weights that are selected with sharper
+    probabilities replace them if the calibrated blend gains (`Policy.sharper`).
 
     Args:
         predictions: candidates' held-out predictions of the same rows, each (rows, classes) or (rows,).
         target: (rows,) class codes or numbers.
         folds: (rows,) the fold that each row was held out in.
-        is_final: False leaves the probabilities as they are, and approximates the interval of the score on large tables.
+        is_final: False uses fewer rounds and rows, leaves the probabilities as they are, and approximates the interval of the score
+            on large tables.
 
     Raises:
         ValueError: there is no candidate with finite predictions.
@@ -254,20 +241,23 @@ def cross_fitted(
         raise ValueError("no candidate has finite predictions")
     candidates, codes = [np.asarray(predictions[i]) for i in usable], np.asarray(target)
     parts = _parts(folds, target, metric, seed)
-    problem = _Problem(codes, metric, weight, n_rounds, seed, max_rows)
+    rounds, rows = policy.selection_rounds, MAX_ROWS
+    if not is_final:
+        rounds, rows = policy.interim_rounds, policy.interim_rows
+    problem = _Problem(codes, metric, weight, rounds, seed, rows, policy)
 
     def calibrated(blended: Array) -> tuple[Calibration | None, Array]:
         # On rows of one class, the best calibration predicts nothing else.
         if not is_final or blended.ndim == 1 or len(np.unique(codes)) < 2:
             return None, blended
-        temperature = fit_temperature(blended, codes, metric, weight, seed=seed)
-        scaling = fit_scaling(blended, codes, metric, temperature, weight, seed=seed)
+        temperature = fit_temperature(blended, codes, metric, weight, seed=seed, policy=policy)
+        scaling = fit_scaling(blended, codes, metric, temperature, weight, seed=seed, policy=policy)
         return scaling or (temperature, tempered(blended, temperature))
 
     chosen, blended = _bagged(candidates, parts, problem)
     calibration, prediction = calibrated(blended)
     losses = metrics.get(metric).row_losses
-    for temperature in SHARPER if is_final and len(usable) > 1 else ():
+    for temperature in policy.sharper if is_final and len(usable) > 1 else ():
         if losses is None:
             break
         sharper = _bagged(candidates, parts, problem, temperature)
@@ -304,7 +294,7 @@ def _bagged(
         harmful = _harmful(candidates, selections, blended, problem)
         if harmful is None:
             mean = np.mean([found for _, found in selections], axis=0)
-            chosen = np.where(mean < min(LEAST_WEIGHT, mean.max()), 0.0, mean)
+            chosen = np.where(mean < min(problem.policy.least_weight, mean.max()), 0.0, mean)
             weights = np.zeros(len(predictions))
             weights[usable] = chosen / chosen.sum()
             return weights, blended

@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from tabapp import metrics
 from tabapp.ensemble.sampling import sample_rows
-from tabapp.ensemble.temperature import HIGHEST, LEAST_ROWS, LOWEST, N_PARTS, tempered
+from tabapp.ensemble.temperature import HIGHEST, LOWEST, N_PARTS, tempered
+from tabapp.policy import POLICY, Policy
 
 Array = npt.NDArray[Any]
 
@@ -25,10 +26,6 @@ LEAST_POWER, MOST_POWER = 1 / HIGHEST, 1 / LOWEST
 LEAST_PROBABILITY = 1e-12
 MAX_CELLS = 500_000
 """More than a temperature uses, since many classes have many numbers: 16,000 rows of 26 classes take about a second."""
-PENALTY = 50.0
-"""Of half the squared distance of each power from that of the temperature and of each logarithm of a factor from 0, beside the log
-losses of the rows: a normal prior with the standard deviation 0.14. Chosen of 1, 10 and 50 by the log loss of out-of-fold rows that
-did not fit the numbers (`benchmarks/results/calibrating.json`)."""
 
 
 class ClassScaling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,6 +70,7 @@ def fit_scaling(
     weight: Array | None = None,
     *,
     seed: int = 0,
+    policy: Policy = POLICY,
 ) -> tuple[ClassScaling, Array] | None:
     """The scaling with the lowest penalized log loss, and the probabilities that scalings fitted on other rows give; None unless
     those have a lower log loss than the temperature, and the scaling no worse score in the metric.
@@ -84,10 +82,10 @@ def fit_scaling(
         temperature: the one that was fitted on the same rows; None for 1.
         weight: (rows,) row weights, or None.
     """
-    if len(target) < LEAST_ROWS:
+    if len(target) < policy.calibrated_rows:
         return None
     values, codes = np.asarray(probabilities, dtype=np.float64), np.asarray(target)
-    scaling, own = lowest_scaling(values, codes, temperature, weight, seed=seed)
+    scaling, own = lowest_scaling(values, codes, temperature, weight, seed=seed, policy=policy)
     before = tempered(values, temperature)
     gain = metrics.log_loss_rows(codes, before) - metrics.log_loss_rows(codes, own)
     if not float(np.average(gain, weights=weight)) > 0:
@@ -105,7 +103,7 @@ def lowest_scaling(
     weight: Array | None = None,
     *,
     seed: int = 0,
-    penalty: float = PENALTY,
+    policy: Policy = POLICY,
 ) -> tuple[ClassScaling, Array]:
     """The scaling with the lowest penalized log loss, and the (rows, classes) probabilities that scalings fitted on other rows
     give.
@@ -114,16 +112,17 @@ def lowest_scaling(
         values: (rows, classes) out-of-fold probabilities.
         codes: (rows,) class codes.
         temperature, weight: as in `fit_scaling`.
-        penalty: see `PENALTY`.
     """
-    sample = sample_rows(codes, metrics.LOG_LOSS, max(MAX_CELLS // values.shape[1], LEAST_ROWS), seed, weight)
+    sample = sample_rows(
+        codes, metrics.LOG_LOSS, max(MAX_CELLS // values.shape[1], policy.calibrated_rows), seed, weight
+    )
     shares = np.ones(len(sample.rows)) if sample.weight is None else sample.weight / sample.weight.mean()
     part = np.random.default_rng(seed).permutation(len(codes)) % N_PARTS
     power = 1.0 / (temperature or 1.0)
 
     def fitted(used: Array) -> ClassScaling:
         rows = sample.rows[used]
-        return _fitted(values[rows], codes[rows], shares[used], power, penalty)
+        return _fitted(values[rows], codes[rows], shares[used], power, policy.scaling_penalty)
 
     own = np.empty_like(values)
     for number in range(N_PARTS):

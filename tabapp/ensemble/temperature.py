@@ -14,15 +14,13 @@ import numpy.typing as npt
 
 from tabapp import metrics
 from tabapp.ensemble.sampling import sample_rows
+from tabapp.policy import POLICY, Policy
 
 Array = npt.NDArray[Any]
 
 LOWEST, HIGHEST = 0.25, 4.0
 MAX_CELLS = 200_000
 N_PARTS = 5
-LEAST_ROWS, FEW_ROWS = 100, 500
-"""Rows below which there is no temperature. Of n rows, its logarithm is n / (n + the second value) times the best one: in a small
-table whose rows are all predicted well, the best one is extreme."""
 TOLERANCE = 1e-3
 """Of the logarithm of the temperature: a thousandth of it changes no probability in its third decimal."""
 
@@ -37,7 +35,13 @@ def tempered(probabilities: Array, temperature: float | None) -> Array:
 
 
 def fit_temperature(
-    probabilities: Array, target: Array, metric: str, weight: Array | None = None, *, seed: int = 0
+    probabilities: Array,
+    target: Array,
+    metric: str,
+    weight: Array | None = None,
+    *,
+    seed: int = 0,
+    policy: Policy = POLICY,
 ) -> float | None:
     """The temperature with the lowest log loss; None unless temperatures of other rows lower it, without a worse score in the
     metric.
@@ -48,13 +52,14 @@ def fit_temperature(
         metric: name of the metric that must not get worse.
         weight: (rows,) row weights, or None.
     """
-    if len(target) < LEAST_ROWS:
+    least = policy.calibrated_rows
+    if len(target) < least:
         return None
-    sample = sample_rows(target, metrics.LOG_LOSS, max(MAX_CELLS // probabilities.shape[1], LEAST_ROWS), seed, weight)
+    sample = sample_rows(target, metrics.LOG_LOSS, max(MAX_CELLS // probabilities.shape[1], least), seed, weight)
     values, codes = np.asarray(probabilities)[sample.rows].astype(np.float64), np.asarray(target)[sample.rows]
     shares = np.ones(len(codes)) if sample.weight is None else sample.weight
     part = np.random.default_rng(seed).permutation(len(codes)) % N_PARTS
-    own, trust = np.zeros(len(codes)), len(target) / (len(target) + FEW_ROWS)
+    own, trust = np.zeros(len(codes)), len(target) / (len(target) + policy.trusted_rows)
     for number in range(N_PARTS):
         rows = part == number
         found = lowest_temperature(values[~rows], codes[~rows], shares[~rows]) ** trust

@@ -15,9 +15,9 @@ from tabapp.bundle.prediction.local import load_features, load_model
 from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.engine.fit.candidates import Candidate, Scorer
 from tabapp.engine.fit.run_fit import recipe_id
-from tabapp.engine.loop.board import MOST_ENSEMBLE_CANDIDATES
 from tabapp.ensemble.greedy import blend, select
 from tabapp.errors import UsageError
+from tabapp.policy import POLICY
 
 REPEATS = 3
 SEARCH_ROUNDS, SEARCH_ROWS = 10, 5_000
@@ -86,7 +86,7 @@ def pool_of(run: FinishedRun) -> list[Candidate]:
     first_of_model = {candidate.model: candidate for candidate in reversed(ordered)}
     firsts = sorted(first_of_model.values(), key=lambda c: (run.scorer.loss(c), c.key))
     rest = [candidate for candidate in ordered if candidate not in firsts]
-    return [*firsts, *rest][: max(len(firsts), MOST_ENSEMBLE_CANDIDATES)]
+    return [*firsts, *rest][: max(len(firsts), POLICY.ensemble_candidates)]
 
 
 def select_within(

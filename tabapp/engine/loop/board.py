@@ -24,12 +24,10 @@ from tabapp.ensemble.averaging import NO_AVERAGING, Averaging
 from tabapp.ensemble.greedy import cross_fitted
 from tabapp.ensemble.scaling import Calibration, ClassScaling
 from tabapp.ensemble.temperature import HIGHEST, LOWEST
+from tabapp.policy import POLICY, Policy
 from tabapp.run.record import events as ev
 from tabapp.run.record.undefined import defined
 
-MOST_ENSEMBLE_CANDIDATES = 30
-INTERIM_CANDIDATES, INTERIM_ROUNDS, INTERIM_ROWS = 15, 12, 3_000
-"""Candidates, rounds and rows of a selection during fitting, which takes a tenth of the time of the last one."""
 LEAST_CHANGE = 0.005
 """Smallest difference of a temperature to 1 that is stored."""
 STOPPED = "stopped by you"
@@ -103,7 +101,13 @@ class Selected:
 
 
 def select_ensemble(
-    candidates: list[Candidate], scorer: Scorer, metric: str, seed: int, *, is_final: bool = True
+    candidates: list[Candidate],
+    scorer: Scorer,
+    metric: str,
+    seed: int,
+    *,
+    is_final: bool = True,
+    policy: Policy = POLICY,
 ) -> Selected | None:
     """Select an ensemble from the candidates that cover the most folds; None if no candidate has a fold.
 
@@ -118,7 +122,7 @@ def select_ensemble(
     most = max(len(candidate.results) for candidate in scored)
     folds = max((tuple(sorted(c.results)) for c in scored if len(c.results) == most), key=lambda folds: -folds[0])
     usable = [candidate for candidate in scored if tuple(sorted(candidate.results)) == folds]
-    most_candidates = MOST_ENSEMBLE_CANDIDATES if is_final else INTERIM_CANDIDATES
+    most_candidates = policy.ensemble_candidates if is_final else policy.interim_candidates
     usable = best_of_all_models(sorted(usable, key=lambda c: (scorer.loss(c), c.key)), most_candidates)
     predictions: list[npt.NDArray[np.float32]] = []
     covered = scorer.out_of_fold(usable[0])[1]
@@ -133,7 +137,7 @@ def select_ensemble(
         weight=None if weight is None else weight[covered],
         seed=seed,
         is_final=is_final,
-        **({} if is_final else {"n_rounds": INTERIM_ROUNDS, "max_rows": INTERIM_ROWS}),
+        policy=policy,
     )
     members = tuple((candidate, float(w)) for candidate, w in zip(usable, result.weights, strict=True) if w > 0)
     score = Score(result.score, result.low, result.high)
@@ -157,6 +161,7 @@ class Board:
     plan: Plan
     competition: Competition
     scorer: Scorer
+    policy: Policy = POLICY
     selected: Selected | None = None
     left_out: set[str] = field(default_factory=set[str])
     """Models that the user excludes from the ensemble."""
@@ -190,15 +195,19 @@ class Board:
     def _select_for_now(self, complete: list[Candidate]) -> Selected | None:
         began = time.thread_time()
         try:
-            return select_ensemble(complete, self.scorer, self.plan.metric, self.plan.seed, is_final=False)
+            return self._select(complete, is_final=False)
         finally:
             self._allowance.spend(time.thread_time() - began)
 
     def select_now(self) -> Selected | None:
         """Select the ensemble from all candidates, and wait for it."""
         self._pool.shutdown(wait=True)
-        self.selected = select_ensemble(self._eligible(), self.scorer, self.plan.metric, self.plan.seed)
+        self.selected = self._select(self._eligible())
         return self.selected
+
+    def _select(self, candidates: list[Candidate], *, is_final: bool = True) -> Selected | None:
+        plan = self.plan
+        return select_ensemble(candidates, self.scorer, plan.metric, plan.seed, is_final=is_final, policy=self.policy)
 
     def weights(self) -> dict[tuple[str, int], float]:
         """Weight of each member of the current ensemble by model and trial."""
@@ -218,8 +227,8 @@ class Board:
         state = tuple(len(c.results) for c in (candidate, *beside)), self._state_of_rivals()
         known = self._gains.get(keys)
         if known is None or known[0] != state:
-            prior = prior_gain(candidate.trial, self.competition.models[candidate.model].merit)
-            known = self._gains[keys] = state, self.measured_gain(candidate, beside).shrunk(prior)
+            prior = prior_gain(candidate.trial, self.competition.models[candidate.model].merit, self.policy)
+            known = self._gains[keys] = state, self.measured_gain(candidate, beside).shrunk(prior, self.policy)
         return known[1]
 
     def _state_of_rivals(self) -> object:

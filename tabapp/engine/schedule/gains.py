@@ -18,6 +18,7 @@ from tabapp import metrics
 from tabapp.engine.fit.candidates import Scorer
 from tabapp.engine.fit.numbering import ScoredRows
 from tabapp.ensemble.sampling import sample_rows
+from tabapp.policy import POLICY, Policy
 
 MOST_ROWS = 20_000
 """Rows that a gain is measured on."""
@@ -25,11 +26,6 @@ SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
 """Weights of a candidate in the blends with the ensemble that measure what it adds."""
 N_GROUPS, UNCERTAIN_ROWS = 10, 4_000
 """Groups of rows of the delete-group jackknife; with more rows, the standard error is not measured, and counts as 0."""
-SPREAD, TAIL = 0.01, 0.5
-"""Standard deviation of the gains of candidates around what is expected of their kind, for small gains. The second value times the
-measured difference is added to it, since gains have heavy tails: on some tables, one model has half the error of all others."""
-PRIOR_OF_DEFAULTS, PRIOR_OF_TRIALS = 0.005, 0.0
-"""Expected gain of the defaults of a model with merit 1, in proportion to its merit, and of a new trial."""
 
 
 @dataclass(frozen=True)
@@ -40,19 +36,19 @@ class Gain:
     value: float
     error: float = 0.0
 
-    def shrunk(self, prior: float) -> float:
+    def shrunk(self, prior: float, policy: Policy = POLICY) -> float:
         """The expected gain, given what is expected without the measurement. An infinite gain, over nothing, stays."""
         if math.isnan(self.value):
             return prior
         if math.isinf(self.value) or self.error == 0.0:
             return self.value
-        variance = SPREAD**2 + (TAIL * (self.value - prior)) ** 2
+        variance = policy.gain_spread**2 + (policy.gain_tail * (self.value - prior)) ** 2
         return prior + (self.value - prior) * variance / (variance + self.error**2)
 
 
-def prior_gain(trial: int, merit: float) -> float:
+def prior_gain(trial: int, merit: float, policy: Policy = POLICY) -> float:
     """The expected gain of a candidate that has no score."""
-    return PRIOR_OF_TRIALS if trial else PRIOR_OF_DEFAULTS * merit
+    return 0.0 if trial else policy.gain_of_merit * merit
 
 
 def gain_over(

@@ -17,6 +17,7 @@ from tabapp.engine.loop.board import Board, Selected
 from tabapp.engine.loop.time_share import Allowance
 from tabapp.engine.plan.make_plan import PlannedModel
 from tabapp.engine.schedule.gains import Gain, gain_over, prior_gain
+from tabapp.policy import POLICY
 from tests.engine.schedule.test_scheduler import finish, make
 
 ROWS = 300
@@ -219,8 +220,8 @@ def test_models_in_training_come_before_other_models_without_a_score(board: Boar
 
 def test_the_best_trial_of_every_model_may_join_the_ensemble(board: Board, predictions: Predictions) -> None:
     candidates: list[Candidate] = []
-    for trial in range(board_module.MOST_ENSEMBLE_CANDIDATES + 5):
+    for trial in range(POLICY.ensemble_candidates + 5):
         candidates.append(board.competition.add(Candidate("a", trial, {}, 3)))
     candidates.append(board.competition.add(Candidate("b", 0, {}, 3)))
-    chosen = board_module.best_of_all_models(candidates, board_module.MOST_ENSEMBLE_CANDIDATES)
-    assert chosen == [*candidates[: board_module.MOST_ENSEMBLE_CANDIDATES - 1], candidates[-1]]
+    chosen = board_module.best_of_all_models(candidates, POLICY.ensemble_candidates)
+    assert chosen == [*candidates[: POLICY.ensemble_candidates - 1], candidates[-1]]
