@@ -25,7 +25,7 @@ from typing import Any
 
 from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
-from tabapp.run.options.config import parse_budget
+from tabapp.run.options.units import parse_budget
 from tabapp.run.record.state import format_score
 
 MODELS_NEEDED = 5

@@ -30,7 +30,7 @@ import psutil
 from benchmarks.machine import RESULTS, machine, report
 from benchmarks.main_tables import ALLOWANCE, TABLES, Table, data_folder
 from benchmarks.rivals import split
-from tabapp.run.options.config import parse_budget
+from tabapp.run.options.units import parse_budget
 from tabapp.run.record.folder import list_runs
 
 KINDS = ("local", "ray", "ray, node killed")

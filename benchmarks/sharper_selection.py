@@ -25,7 +25,7 @@ from tabapp.engine.loop.board import best_of_all_models
 from tabapp.ensemble import greedy
 from tabapp.ensemble.scaling import calibrated
 from tabapp.policy import POLICY
-from tabapp.run.options.config import format_duration
+from tabapp.run.options.units import format_duration
 from tabapp.run.record.folder import RunFolder
 
 METRIC = "log_loss"

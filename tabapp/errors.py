@@ -1,10 +1,14 @@
-"""Errors that a user can fix, and the exit codes of every command."""
+"""Errors that a user can fix, the spelling of options in them, and the exit codes of every command."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from enum import IntEnum
+from typing import Any
 
 from tabapp.printable import multi_line
 
@@ -74,8 +78,59 @@ class BundleError(TabappError):
     exit_code: ExitCode = ExitCode.BUNDLE
 
 
+def error_for(exit_code: int, message: str) -> TabappError:
+    """The error that ended another process, from its exit code."""
+    kinds = (UsageError, DataError, BudgetError, BundleError)
+    return next((kind for kind in kinds if int(kind.exit_code) == exit_code), TabappError)(message)
+
+
 def did_you_mean(wrong: str, names: Iterable[str]) -> str:
     """The end of a sentence that suggests the nearest name, ignoring case; empty when no name is near."""
     by_folded = {name.casefold(): name for name in names}
     near = get_close_matches(wrong.casefold(), list(by_folded), n=1, cutoff=0.6)
     return f"; did you mean {by_folded[near[0]]!r}?" if near else ""
+
+
+_SPELLING = "TABAPP_SPELLING"
+_PYTHON = "python"
+_reader: ContextVar[str] = ContextVar("reader")
+
+
+@contextmanager
+def spelled_in_python() -> Generator[None]:
+    """Spell options as keywords of Python: in a block, or in a decorated function of the Python interface."""
+    token = _reader.set(_PYTHON)
+    try:
+        yield
+    finally:
+        _reader.reset(token)
+
+
+def _is_for_python() -> bool:
+    return _reader.get(os.environ.get(_SPELLING)) == _PYTHON
+
+
+def spelling_of_children() -> dict[str, str]:
+    """The variable with which a child process spells options as this one does."""
+    return {_SPELLING: _PYTHON} if _is_for_python() else {}
+
+
+def option(name: str, value: Any = None) -> str:
+    """An option in a sentence, as its reader writes it: `--device cpu` on the command line, `device='cpu'` in Python.
+
+    Args:
+        name: the keyword, such as "hide_cells".
+        value: text, a number, or settings by column.
+    """
+    if _is_for_python():
+        return name if value is None else f"{name}={value!r}"
+    flag = f"--{name.replace('_', '-')}"
+    if isinstance(value, dict):
+        settings: dict[str, str] = value
+        value = ",".join(f"{column}={setting}" for column, setting in settings.items())
+    return flag if value is None else f"{flag} {value}"
+
+
+def given(name: str, value: Any) -> str:
+    """An option with the value that it was given, in a sentence about what is wrong with it."""
+    return option(name, value) if _is_for_python() else f"{option(name)} {value!r}"

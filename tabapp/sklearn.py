@@ -32,7 +32,7 @@ from tabapp.bundle.prediction.predict import Predictor
 from tabapp.data.infer import MINIMUM_ROWS
 from tabapp.data.stored import as_text
 from tabapp.errors import DataError, TabappError, UsageError
-from tabapp.run.options.keywords import column_name
+from tabapp.run.options.config import column_name
 from tabapp.temporary import TemporaryFolder
 
 __all__ = ["TabappClassifier", "TabappRegressor"]

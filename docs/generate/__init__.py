@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import api, commands, messages, metrics, models, screens
+from . import api, commands, messages, metrics, models, options, screens
 
-GENERATORS = (api, commands, messages, metrics, models, screens)
+GENERATORS = (api, commands, messages, metrics, models, options, screens)
 """Each has a function `pages()` that returns page texts by file name."""
 
 

@@ -116,6 +116,10 @@ def _text(node: ast.expr, texts: dict[str, ast.expr]) -> str:
             return f"{_text(body, texts)} / {_text(other, texts)}"
         case ast.BoolOp(op=ast.Or(), values=[*_, last]):
             return _text(last, texts)
+        case ast.FormattedValue(
+            value=ast.Call(func=ast.Name(id="option" | "given"), args=[ast.Constant(value=str(name)), *values])
+        ):
+            return " ".join([f"--{name.replace('_', '-')}", *(_text(value, {}) for value in values)])
         case ast.FormattedValue(value=ast.BoolOp() as value):
             return _text(value, texts)
         case ast.Name(id=name) if name in texts:

@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tabapp.api.errors import error_for
 from tabapp.api.frames import is_path, to_polars, write_frame
 from tabapp.api.progress import Progress, check_progress, view_for
 from tabapp.api.runs import Run, find
-from tabapp.errors import DataError, TabappError, UsageError, did_you_mean
+from tabapp.errors import DataError, TabappError, UsageError, did_you_mean, error_for, spelled_in_python
 from tabapp.headless.follow import View, watch
-from tabapp.run.options.config import Executor, RunConfig
-from tabapp.run.options.keywords import config_from_keywords, in_python, normalized_columns
+from tabapp.run.options.config import Executor, RunConfig, config_from_keywords, with_column_names
 from tabapp.run.options.targets import resolve_targets
 from tabapp.run.protocol.client import describe_death
 from tabapp.run.record.folder import RunFolder, create_run, default_runs_dir
@@ -70,8 +68,7 @@ def fit(
         seed: seed of every random choice.
         progress: "auto" shows progress in a terminal and in a notebook; True also in a pipe; False shows nothing.
         runs_dir: folder that keeps runs; None takes the same as the command line.
-        options: further options: validation, folds, group, time, weight, test, unlabelled, ignore, kind, positive, device, workers,
-            memory_limit, out, name, and those for reading a file (delimiter, encoding, decimal, null, max_memory).
+        options: every other option of a run, by its keyword.
 
     Raises:
         UsageError: an option does not exist or cannot be used.
@@ -101,6 +98,7 @@ def fit(
         raise
 
 
+@spelled_in_python()
 def prepare_run(data: Any, options: Mapping[str, Any], runs_dir: Path) -> RunFolder:
     """Make the folder of a run, with the tables in it that are not files yet.
 
@@ -112,7 +110,7 @@ def prepare_run(data: Any, options: Mapping[str, Any], runs_dir: Path) -> RunFol
     frame = None if is_path(data) else to_polars(data)
     more_frames = {name: to_polars(table, name) for name, table in more.items() if not is_path(table)}
     if frame is not None:
-        given = {name: normalized_columns(name, value) for name, value in given.items()}
+        given = with_column_names(given)
     config = config_from_keywords(TABLE_FILE if frame is not None else _file(data), given)
     if frame is not None:
         _check_table(frame, config)
@@ -161,6 +159,7 @@ def _check_table(frame: pl.DataFrame, config: RunConfig) -> None:
             raise DataError(f"There is no column {name!r}{did_you_mean(name, frame.columns) or '.'}")
 
 
+@spelled_in_python()
 def follow(folder: RunFolder, view: View) -> Run:
     """Start the engine of a prepared run, follow it to its end, and return the run.
 
@@ -207,15 +206,13 @@ def resume(
     check_progress(progress)
     folder = find(run, runs_dir)
     more = config_from_keywords("", {"budget": budget, "trials": trials, "executor": executor, "address": address})
-    try:
+    with spelled_in_python():
         config = resumed_config(
             folder, more.budget, more.trials, executor=executor, address=address, warn=_warn_of_files
         )
-    except UsageError as error:
-        raise type(error)(in_python(str(error))) from None
     save_resumed(folder, config)
     return follow(folder, view_for(progress))
 
 
 def _warn_of_files(message: str) -> None:
-    warnings.warn(in_python(message), UserWarning, stacklevel=4)
+    warnings.warn(message, UserWarning, stacklevel=4)

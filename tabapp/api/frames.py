@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tabapp import files
 from tabapp.errors import DataError, UsageError
-from tabapp.run.options.keywords import column_name
+from tabapp.run.options.config import column_name
 
 if TYPE_CHECKING:
     import polars as pl

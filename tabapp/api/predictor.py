@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tabapp.api.frames import frame_like, is_path, series_like, to_polars
-from tabapp.errors import BundleError, DataError, UsageError, did_you_mean
-from tabapp.run.options.config import parse_bytes
-from tabapp.run.options.keywords import in_python
+from tabapp.errors import BundleError, DataError, UsageError, did_you_mean, spelled_in_python
+from tabapp.run.options.units import parse_bytes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -227,10 +226,8 @@ class Predictor:
     def _text_of(self, data: Any, missing_columns: str, max_memory: str | int | None) -> pl.DataFrame:
         if missing_columns not in ("error", "fill"):
             raise UsageError(f"missing_columns={missing_columns!r} is not known; use 'error' or 'fill'.")
-        try:
+        with spelled_in_python():
             return self._text(data, max_memory)
-        except DataError as error:
-            raise DataError(in_python(str(error))) from None
 
     def _text(self, data: Any, max_memory: str | int | None) -> pl.DataFrame:
         """A table as text, with dates and numbers in the formats that the bundle reads."""
@@ -388,6 +385,7 @@ class TargetsPredictor:
 def _python_words(data: Any) -> Generator[None]:
     """Name the file in errors of its content, and keywords instead of options."""
     try:
-        yield
+        with spelled_in_python():
+            yield
     except DataError as error:
-        raise DataError(in_python(f"{data}: {error}" if is_path(data) else str(error))) from None
+        raise DataError(f"{data}: {error}" if is_path(data) else str(error)) from None

@@ -6,20 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabapp.api.frames import is_path, to_polars
-from tabapp.errors import DataError, UsageError, did_you_mean
-from tabapp.run.options.config import RunConfig
-from tabapp.run.options.keywords import config_from_keywords, in_python, normalized_columns
+from tabapp.errors import DataError, UsageError, did_you_mean, spelled_in_python
+from tabapp.run.options.config import DESCRIBING, RunConfig, config_from_keywords, with_column_names
 
 if TYPE_CHECKING:
     from tabapp.data.profile import Profile
     from tabapp.data.reading.read import Reading
 
-_OPTIONS = (
-    "target", "task", "positive", "group", "time", "weight", "ignore", "kind", "null", "decimal", "delimiter", "encoding",
-    "max_memory", "test", "unlabelled",
-)  # fmt: skip
 
-
+@spelled_in_python()
 def profile(data: Any, **options: Any) -> Profile:
     """Describe a table: what each column is taken for and why, the target and task a run would choose, and warnings.
 
@@ -27,8 +22,7 @@ def profile(data: Any, **options: Any) -> Profile:
 
     Args:
         data: path of a file, or a polars, pandas or pyarrow table.
-        options: target, task, positive, group, time, weight, ignore, kind, test, unlabelled, and those for reading a file
-            (delimiter, encoding, decimal, null, max_memory), as for `tabapp.fit`.
+        options: those of `tabapp profile`, as for `tabapp.fit`.
 
     Raises:
         UsageError: an option does not exist or cannot be used.
@@ -38,29 +32,15 @@ def profile(data: Any, **options: Any) -> Profile:
     from tabapp.metrics import default_metric
 
     for option in options:
-        if option not in _OPTIONS:
-            raise UsageError(f"There is no option {option!r} of profile{did_you_mean(option, _OPTIONS) or '.'}")
+        if option not in DESCRIBING:
+            raise UsageError(f"There is no option {option!r} of profile{did_you_mean(option, DESCRIBING) or '.'}")
     test, unlabelled = options.pop("test", None), options.pop("unlabelled", None)
     if not is_path(data):
-        options = {name: normalized_columns(name, value) for name, value in options.items()}
+        options = with_column_names(options)
     config = config_from_keywords(str(data) if is_path(data) else "data", options)
     reading = _read(data, "data", config)
-    try:
-        schema = schema_with_warnings(
-            reading,
-            None if test is None else _read(test, "test", config).frame,
-            target=config.target,
-            task=config.task,
-            positive=config.positive,
-            group=config.group,
-            time=config.time,
-            weight=config.weight,
-            ignore=config.ignore,
-            kinds=config.kinds,
-            null=config.null,
-        )
-    except (DataError, UsageError) as error:
-        raise type(error)(in_python(str(error))) from None
+    other = None if test is None else _read(test, "test", config).frame
+    schema = schema_with_warnings(reading, other, **config.of_columns)
     n_more = 0 if unlabelled is None else _read(unlabelled, "unlabelled", config).frame.height
     return make_profile(config.data, reading, schema, default_metric(schema.task), n_more)
 

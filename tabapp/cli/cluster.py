@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import click
-
-from tabapp.cli.options import Choice
+from tabapp.cli.options import all_of, run_option
 from tabapp.run.options.config import Executor, RunConfig
 from tabapp.run.options.settings import load_settings
 
-
-def cluster_options(function: Any) -> Any:
-    """The options that choose where the fits of an earlier run continue; see `chosen_cluster`."""
-    address = click.option(
-        "--address",
-        metavar="ADDRESS",
-        help="Address of the Ray cluster [default: $RAY_ADDRESS, else a cluster on this machine].",
-    )
-    executor = click.option(
-        "--executor",
-        type=Choice(["local", "ray"]),
-        metavar="NAME",
-        help="Where fits run: local for this machine, ray for a cluster. Needed if the run used a cluster.",
-    )
-    return executor(address(function))
+cluster_options = all_of(
+    run_option(
+        "executor",
+        summary="Where fits run: local for this machine, ray for a cluster. Needed if the run used a cluster.",
+        default=None,
+    ),
+    run_option("address"),
+)
+"""The options that choose where the fits of an earlier run continue; see `chosen_cluster`."""
 
 
 def chosen_cluster(

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from tabapp.errors import UsageError, did_you_mean
+from tabapp.run.options.lists import join_list
 from tabapp.run.options.settings import Settings, line_of, settings_file
 
 
-def check_run_options(settings: Settings, options: dict[str, Any]) -> None:
-    """Reject defaults for unknown options of a run.
-
-    Args:
-        options: the options of a run by their long names.
+def run_defaults(settings: Settings, command: click.Command) -> dict[str, Any]:
+    """The configuration's defaults as click's `default_map` for the command of a run.
 
     Raises:
-        UsageError: names the first wrong one, its line, and the nearest right one.
+        UsageError: an option is not known; names it, its line, and the nearest right one.
     """
-    for key in settings.run:
+    options = {name.removeprefix("--"): p for p in command.params for name in p.opts if name.startswith("--")}
+    found: dict[str, Any] = {}
+    for key, value in settings.run.items():
         if key not in options:
             file = settings_file()
             text = file.read_text(encoding="utf-8") if file.is_file() else ""
@@ -27,21 +27,19 @@ def check_run_options(settings: Settings, options: dict[str, Any]) -> None:
             raise UsageError(
                 f"The configuration {file} is not valid: line {line_of(text, key)} sets run.{key}, which is no option{hint}"
             )
-
-
-def run_defaults(settings: Settings, command: click.Command) -> dict[str, Any]:
-    """The configuration's defaults as click's `default_map` for the command of a run.
-
-    Raises:
-        UsageError: an option is not known.
-    """
-    names = {name.removeprefix("--"): p.name for p in command.params for name in p.opts if name.startswith("--")}
-    check_run_options(settings, names)
-    return {str(names[key]): _as_typed(value) for key, value in settings.run.items()}
+        typed = _as_typed(value)
+        found[str(options[key].name)] = [typed] if options[key].multiple else typed
+    return found
 
 
 def _as_typed(value: Any) -> Any:
-    """A value as on the command line."""
-    if isinstance(value, list):
-        return ",".join(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return value if isinstance(value, bool) else str(value)
+    """A value as on the command line: lists as a line of CSV, and tables as settings by column."""
+    match value:
+        case bool():
+            return value
+        case list():
+            return join_list(str(item) for item in cast(list[Any], value))
+        case dict():
+            return join_list(f"{column}={setting}" for column, setting in cast(dict[str, Any], value).items())
+        case _:
+            return str(value)

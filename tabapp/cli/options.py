@@ -3,128 +3,147 @@
 from __future__ import annotations
 
 import os
-import re
+from dataclasses import fields, replace
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tabapp.cli.completion import columns, metrics, models, several, tables
-from tabapp.errors import DataError, UsageError, did_you_mean
-from tabapp.run.options.bounds import FOLDS, PORT, SEED, TRIALS, WORKERS, Bounds
-from tabapp.run.options.config import check_directions, check_hidden, parse_budget, parse_bytes
-from tabapp.run.options.lists import split_list
-
-
-def split_names(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
-    return split_list(value or "")
-
-
-def split_kinds(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
-    kinds: dict[str, str] = {}
-    for item in (part for text in value for part in split_list(text)):
-        column, equals, kind = item.rpartition("=")
-        if not equals:
-            raise UsageError(f"--kind {item!r} does not have the form COLUMN=KIND. Example: --kind zip=categorical.")
-        kinds[column.strip()] = kind.strip()
-    return kinds
-
-
-def split_directions(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
-    directions: dict[str, str] = {}
-    for item in (part for text in value for part in split_list(text)):
-        column, equals, sign = item.rpartition("=")
-        if not equals:
-            raise UsageError(
-                f"--monotonic {item!r} does not have the form COLUMN=+ or COLUMN=-. Example: --monotonic age=+."
-            )
-        directions[column.strip()] = sign.strip()
-    check_directions(directions)
-    return directions
+from tabapp.errors import DataError, did_you_mean
+from tabapp.run.options.config import OPTIONS
+from tabapp.run.options.option import Choice, Device, Names, Option, Section, Settings, Target, Whole
+from tabapp.run.options.units import parse_budget, parse_bytes
+from tabapp.run.record.folder import default_runs_dir
 
 
 def read_budget(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
     return None if value is None else parse_budget(value)
 
 
-def read_share(ctx: click.Context, parameter: click.Parameter, value: str) -> float:
-    try:
-        share: str | float = float(value)
-    except ValueError:
-        share = value
-    return check_hidden(share)
-
-
-MAX_MEMORY_HELP = "Memory that reading a table may use, such as 8GiB [default: 80 % of what is free]."
-
-
 def read_bytes(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
     return None if value is None else parse_bytes(value)
 
 
-def device_option(function: Any) -> Any:
-    """The option `--device` of the commands that use the models of a bundle."""
-    return click.option(
-        "--device",
-        callback=read_device,
-        default="cpu",
-        show_default=True,
-        metavar="DEVICE",
-        help="Device of the deep models: cpu, cuda or cuda:N.",
-    )(function)
+class OptionValue(click.ParamType[Any]):
+    """A value, as an option of a run reads and checks it."""
 
-
-def trust_option(function: Any) -> Any:
-    """The option `--trust` of the commands that read a bundle."""
-    return click.option(
-        "--trust",
-        type=click.Path(path_type=Path),
-        metavar="PUBKEY",
-        help="Reject BUNDLE unless this Ed25519 public key has signed it.",
-    )(function)
-
-
-def read_workers(ctx: click.Context, parameter: click.Parameter, value: str) -> int | None:
-    if value == "auto":
-        return None
-    if not value.isdigit() or int(value) not in WORKERS:
-        raise UsageError(f"--workers {value!r} is not valid. Use a whole number, {WORKERS}, or auto.")
-    return int(value)
-
-
-def read_device(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    has_auto = parameter.default == "auto"
-    if not re.fullmatch(r"(auto|cpu|cuda(:\d+)?)" if has_auto else r"cpu|cuda(:\d+)?", value):
-        raise UsageError(f"Unknown device {value!r}. Use {'auto, ' if has_auto else ''}cpu, cuda or cuda:N.")
-    return value
-
-
-class Choice(click.Choice[str]):
-    """A choice that rejects other values in one sentence and suggests the nearest one."""
+    def __init__(self, option: Option) -> None:
+        self._option = option
+        self.name = option.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value in self.choices:
-            return value
-        name = param.opts[0] if param else "the option"
-        hint = did_you_mean(str(value), self.choices) or f"; use one of {', '.join(self.choices)}."
-        raise UsageError(f"{name} {value!r} is not known{hint}")
+        if isinstance(value, str):
+            value = self._option.parse(value)
+            self._option.check(value)
+        return value
 
 
-class Whole(click.ParamType[int]):
-    """A whole number within bounds."""
+class OneOf(click.Choice[str]):
+    """A choice that rejects other values in one sentence and suggests the nearest one."""
 
-    name = "integer"
+    def __init__(self, option: Choice) -> None:
+        super().__init__(option.choices)
+        self._option = option
 
-    def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return self._option.convert(value)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        text = str(value)
-        number = int(text) if re.fullmatch(r"[+-]?\d+", text) else None
-        name = param.opts[0] if param else "the option"
-        self._bounds.check(name, text if number is None else number)
-        assert number is not None
-        return number
+
+def whole(name: str, least: int = 1, most: int | None = None) -> OptionValue:
+    """The type of an option that is a whole number from `least` to `most`."""
+    return OptionValue(Whole("Output", "", keyword=name, least=least, most=most))
+
+
+class SectionOption(click.Option):
+    """An option with its section of the help."""
+
+    def __init__(self, *arguments: Any, section: Section = "Output", **others: Any) -> None:
+        super().__init__(*arguments, **others)
+        self.section = section
+
+
+def _type_of(option: Option) -> click.ParamType[Any]:
+    if option.completion in ("files", "tables"):
+        return click.Path()
+    return OneOf(option) if isinstance(option, Choice) else OptionValue(option)
+
+
+_COMPLETIONS = {"columns": columns, "metrics": metrics, "models": models, "tables": tables}
+
+
+def as_click(option: Option) -> Any:
+    """A decorator that gives a command an option of a run."""
+
+    def complete(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        if isinstance(option, Settings):
+            return {column: setting for settings in value for column, setting in settings.items()}
+        return option.default if value is None else value
+
+    completion = _COMPLETIONS.get(option.completion or "")
+    if completion is not None and isinstance(option, Names | Target):
+        completion = several(completion)
+    return click.option(
+        option.flag,
+        *option.other_flags,
+        option.field,
+        cls=SectionOption,
+        section=option.section,
+        type=_type_of(option),
+        multiple=isinstance(option, Settings),
+        default=option.default or None,
+        callback=complete,
+        metavar=option.metavar,
+        shell_complete=completion,
+        help=option.help,
+    )
+
+
+def run_option(name: str, **changes: Any) -> Any:
+    """A decorator that gives another command an option of a run, with another help or default."""
+    return as_click(replace(OPTIONS[name], **changes))
+
+
+def describing_option(name: str, **changes: Any) -> Any:
+    """As `run_option`, with the help of commands that only read or describe a table."""
+    summary = OPTIONS[name].profile
+    changes |= {} if summary is True else {"summary": summary}
+    return run_option(name, shown_default="", **changes)
+
+
+def all_of(*decorators: Any) -> Any:
+    """A decorator that gives a command several options, in this order."""
+
+    def decorate(function: Any) -> Any:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+trust_option = click.option(
+    "--trust",
+    type=click.Path(path_type=Path),
+    metavar="PUBKEY",
+    help="Reject BUNDLE unless this Ed25519 public key has signed it.",
+)
+"""The option `--trust` of the commands that read a bundle."""
+
+
+def gathered(name: str, kind: type[Any]) -> Any:
+    """A decorator for a command that receives the options that are fields of a dataclass together, as one argument."""
+
+    def decorate(function: Any) -> Any:
+        @wraps(function)
+        def command(**options: Any) -> Any:
+            own = {field.name: options.pop(field.name) for field in fields(kind)}
+            return function(**{name: kind(**own)}, **options)
+
+        return command
+
+    return decorate
 
 
 class SectionedCommand(click.Command):
@@ -135,263 +154,72 @@ class SectionedCommand(click.Command):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
             if record is not None:
-                sections.setdefault(getattr(parameter, "section", OUTPUT), []).append(record)
+                sections.setdefault(getattr(parameter, "section", "Output"), []).append(record)
         for title, records in sections.items():
             with formatter.section(title):
                 formatter.write_dl(records)
 
 
-class SectionOption(click.Option):
-    """An option with its section of the help."""
-
-    def __init__(self, *arguments: Any, section: str = "Other", **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.section = section
-
-
-def _option(section: str, *names: str, **options: Any) -> Any:
-    return click.option(*names, cls=SectionOption, section=section, **options)
-
-
-GOAL, SEARCH, SCORING, COLUMNS, READING, MACHINE, OUTPUT = (
-    "Task",
-    "Model search",
-    "Validation",
-    "Columns",
-    "File format",
-    "Resources",
-    "Output",
-)
-
 DEFAULT_PORT = 8000
 
-WEB_OPTIONS = (
-    _option(
-        OUTPUT, "--web", is_flag=True, help="Open the terminal UI in a browser on this machine and print its address."
-    ),
-    _option(
-        OUTPUT,
+device_option = click.option(
+    "--device",
+    type=OptionValue(Device("Resources", "", keyword="device", has_auto=False)),
+    default="cpu",
+    show_default=True,
+    metavar="DEVICE",
+    help="Device of the deep models: cpu, cuda or cuda:N.",
+)
+"""The option `--device` of the commands that use the models of a bundle."""
+runs_dir_option = click.option(
+    "--runs-dir",
+    cls=SectionOption,
+    type=click.Path(path_type=Path),
+    callback=lambda ctx, parameter, value: value or default_runs_dir(),
+    metavar="DIR",
+    help="Folder of runs.",
+)
+
+
+def _flag(*names: str, summary: str, section: Section = "Output") -> Any:
+    return click.option(*names, cls=SectionOption, section=section, is_flag=True, help=summary)
+
+
+web_options = all_of(
+    _flag("--web", summary="Open the terminal UI in a browser on this machine and print its address."),
+    click.option(
         "--port",
-        type=Whole(PORT),
+        cls=SectionOption,
+        type=whole("port", 0, 65535),
         default=DEFAULT_PORT,
         metavar="N",
         help=f"Port of --web; 0 chooses a free port [default: {DEFAULT_PORT}].",
     ),
 )
 
-RUN_OPTIONS = (
-    _option(GOAL, "--auto", is_flag=True, help="Run without a screen: print the leaderboard and write the bundle."),
-    _option(
-        GOAL,
-        "--target",
-        metavar="COL,…",
-        shell_complete=several(columns),
-        help="Column to predict, or several; a name with a comma is in double quotes [default: detected].",
-    ),
-    _option(
-        GOAL,
-        "--task",
-        type=Choice(["auto", "binary", "multiclass", "regression"]),
-        default="auto",
-        help="Type of task [default: auto].",
-    ),
-    _option(
-        GOAL,
-        "--metric",
-        metavar="NAME",
-        shell_complete=metrics,
-        help="roc_auc, log_loss, f1, rmse, mae, …, or the cost of errors: cost:fn=5,fp=1",
-    ),
-    _option(GOAL, "--positive", metavar="CLASS", help="Positive class of a binary target."),
-    _option(
-        SEARCH,
-        "--budget",
-        callback=read_budget,
-        metavar="TIME",
-        help="Time limit of the whole run, such as 90s, 10m or 2h [default: 10m].",
-    ),
-    _option(
-        SEARCH,
-        "--trials",
-        type=Whole(TRIALS),
-        metavar="N",
-        help="Maximum trials per model; without --budget, there is no time limit.",
-    ),
-    _option(
-        SEARCH,
-        "--quality",
-        type=Choice(["fast", "balanced", "best"]),
-        default="balanced",
-        help="Search effort: default parameters only, tuned, or tuned without shortcuts [default: balanced].",
-    ),
-    _option(
-        SEARCH,
-        "--models",
-        callback=split_names,
-        metavar="A,B",
-        shell_complete=several(models),
-        help="Use only these models; `tabapp models` lists them.",
-    ),
-    _option(
-        SEARCH,
-        "--exclude",
-        callback=split_names,
-        metavar="A,B",
-        shell_complete=several(models),
-        help="Exclude these models.",
-    ),
-    _option(
-        SEARCH,
-        "--seed",
-        type=Whole(SEED),
-        default=0,
-        metavar="N",
-        help="Random seed [default: 0].",
-    ),
-    _option(
-        SCORING,
-        "--validation",
-        type=Choice(["auto", "holdout", "cv"]),
-        default="auto",
-        help="Validation scheme [default: auto].",
-    ),
-    _option(
-        SCORING,
-        "--folds",
-        type=Whole(FOLDS),
-        metavar="K",
-        help="Number of cross-validation folds [default: 8 below 3,000 rows, or 15,000 with a budget of 10m; else 5].",
-    ),
-    _option(
-        SCORING,
-        "--group",
-        metavar="COL",
-        shell_complete=columns,
-        help="Column of groups; a split never separates the rows of a group.",
-    ),
-    _option(
-        SCORING,
-        "--time",
-        metavar="COL",
-        shell_complete=columns,
-        help="Column with times; models are scored on the latest rows.",
-    ),
-    _option(SCORING, "--weight", metavar="COL", shell_complete=columns, help="Column of row weights."),
-    _option(
-        SCORING,
-        "--test",
-        type=click.Path(),
-        metavar="FILE",
-        shell_complete=tables,
-        help="Labeled file to score the final bundle on.",
-    ),
-    _option(
-        SEARCH,
-        "--unlabelled",
-        "--unlabeled",
-        type=click.Path(),
-        metavar="FILE",
-        shell_complete=tables,
-        help="File of more rows without a target, for the models that learn from them.",
-    ),
-    _option(
-        SEARCH,
-        "--hide-cells",
-        callback=read_share,
-        default="0",
-        metavar="SHARE",
-        help="Share of cells hidden from networks in training, for data with missing cells [default: 0].",
-    ),
-    _option(
-        SEARCH,
-        "--monotonic",
-        callback=split_directions,
-        multiple=True,
-        metavar="COL=+|-,…",
-        help="Columns with which predictions may only rise (+) or fall (-), for the models that support it.",
-    ),
-    _option(
-        COLUMNS,
-        "--ignore",
-        callback=split_names,
-        metavar="COL,…",
-        shell_complete=several(columns),
-        help="Columns to exclude from the features.",
-    ),
-    _option(
-        COLUMNS,
-        "--kind",
-        "kinds",
-        callback=split_kinds,
-        multiple=True,
-        metavar="COL=KIND,…",
-        help="Override the detected kind of a column.",
-    ),
-    _option(READING, "--delimiter", metavar="TEXT", help="Column separator [default: detected]."),
-    _option(READING, "--encoding", metavar="NAME", help="Text encoding [default: detected]."),
-    _option(READING, "--decimal", metavar="TEXT", help="Decimal separator [default: detected]."),
-    _option(READING, "--null", callback=split_names, metavar="TEXT,…", help="Additional spellings of a missing value."),
-    _option(READING, "--max-memory", callback=read_bytes, metavar="SIZE", help=MAX_MEMORY_HELP),
-    _option(
-        MACHINE,
-        "--device",
-        callback=read_device,
-        default="auto",
-        metavar="NAME",
-        help="Device to train on: auto, cpu, cuda (all GPUs) or cuda:N [default: auto].",
-    ),
-    _option(
-        MACHINE,
-        "--workers",
-        callback=read_workers,
-        default="auto",
-        metavar="N",
-        help="Number of parallel fits on the cores, or auto [default: auto].",
-    ),
-    _option(
-        MACHINE,
-        "--memory-limit",
-        callback=read_bytes,
-        metavar="SIZE",
-        help="Memory limit of the run with all of its processes, such as 8GiB.",
-    ),
-    _option(
-        MACHINE,
-        "--executor",
-        type=Choice(["local", "ray"]),
-        default="local",
-        metavar="NAME",
-        help="Where fits run: local for this machine, ray for a cluster [default: local].",
-    ),
-    _option(
-        MACHINE,
-        "--address",
-        metavar="ADDRESS",
-        help="Address of the Ray cluster [default: $RAY_ADDRESS, else a cluster on this machine].",
-    ),
-    _option(OUTPUT, "--out", type=click.Path(), metavar="FILE", help="Copy the bundle to this file."),
-    _option(OUTPUT, "--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs."),
-    _option(OUTPUT, "--name", metavar="TEXT", help="Name of the run."),
-    *WEB_OPTIONS,
-    _option(OUTPUT, "--plain", is_flag=True, help="Print plain lines instead of a live view."),
-    _option(
-        OUTPUT, "--json", "as_json", is_flag=True, help="Print one JSON event per line on stdout (implies --auto)."
-    ),
-    _option(OUTPUT, "-q", "--quiet", is_flag=True, help="Print only errors on stderr."),
-    _option(OUTPUT, "-v", "--verbose", is_flag=True, help="Report every fit, and list models that were not started."),
+
+def output_options(*, instead_of: str, implies: str = "") -> Any:
+    """The options that choose how a command shows a run.
+
+    Args:
+        instead_of: what `--plain` replaces.
+        implies: the end of the help of `--json`.
+    """
+    return all_of(
+        _flag("--plain", summary=f"Print plain lines instead of {instead_of}."),
+        _flag("--json", "as_json", summary=f"Print one JSON event per line on stdout{implies}."),
+        _flag("-q", "--quiet", summary="Print only errors on stderr."),
+        _flag("-v", "--verbose", summary="Report every fit, and list models that were not started."),
+    )
+
+
+run_options = all_of(
+    _flag("--auto", section="Task", summary="Run without a screen: print the leaderboard and write the bundle."),
+    *map(as_click, OPTIONS.values()),
+    runs_dir_option,
+    web_options,
+    output_options(instead_of="a live view", implies=" (implies --auto)"),
 )
-
-
-def run_options(function: Any) -> Any:
-    for option in reversed(RUN_OPTIONS):
-        function = option(function)
-    return function
-
-
-def web_options(function: Any) -> Any:
-    for option in reversed(WEB_OPTIONS):
-        function = option(function)
-    return function
 
 
 def check_file(path: str) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from tabapp.cli.options import MAX_MEMORY_HELP, check_file, read_bytes
+from tabapp.cli.options import all_of, check_file, describing_option, gathered
 from tabapp.run.protocol import prediction as messages
 
 if TYPE_CHECKING:
@@ -78,25 +77,10 @@ class Reader:
             return read_table(Path(path), self.options, allow_no_rows=True, columns=schema.columns)
 
 
-def reading_options(function: Any) -> Any:
-    """Add the options for reading DATA, which a command receives together as `reader`."""
-
-    @wraps(function)
-    def command(
-        *, delimiter: str | None, encoding: str | None, decimal: str | None, max_memory: int | None, **rest: Any
-    ) -> Any:
-        return function(reader=Reader(delimiter, encoding, decimal, max_memory), **rest)
-
-    options = (
-        click.option("--delimiter", metavar="TEXT", help="Column separator."),
-        click.option("--encoding", metavar="NAME", help="Text encoding."),
-        click.option("--decimal", metavar="CHAR", help="Decimal separator."),
-        click.option("--max-memory", callback=read_bytes, metavar="SIZE", help=MAX_MEMORY_HELP),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
+reading_options = all_of(
+    *map(describing_option, ("delimiter", "encoding", "decimal", "max_memory")), gathered("reader", Reader)
+)
+"""The options for reading DATA, which a command receives together as `reader`."""
 
 fill_option = click.option(
     "--missing-columns",

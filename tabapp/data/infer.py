@@ -25,7 +25,7 @@ from tabapp.data.stored import StoredType
 from tabapp.data.target import Goal, choose_target, decide_task
 from tabapp.data.typed import encode_target, typed_column, typed_frame
 from tabapp.data.values import DOUBTFUL_MISSING, MISSING
-from tabapp.errors import DataError, UsageError, did_you_mean
+from tabapp.errors import DataError, UsageError, did_you_mean, option
 
 MINIMUM_ROWS = 20
 MAX_SEARCHED = 500
@@ -62,9 +62,11 @@ def infer_schema(
         DataError: the table has no usable target, too few rows, or no feature.
         UsageError: an option names a column, a kind, a task or a class that does not exist.
     """
-    _check_names(frame, kinds, ignore, {"--group": group, "--time": time, "--weight": weight})
+    _check_names(frame, kinds, ignore, {"group": group, "time": time, "weight": weight})
     if frame.width < 2:
-        raise DataError("the table has a single column, so there is nothing to predict it from; check --delimiter")
+        raise DataError(
+            f"the table has a single column, so there is nothing to predict it from; check {option('delimiter')}"
+        )
     if target is not None and target not in frame.columns:
         raise DataError(f"there is no column {target!r} to predict{_suggestion(target, frame.columns)}")
     if target is not None and target in {*ignore, group, time, weight}:
@@ -165,16 +167,16 @@ def _suggestion(name: str, columns: Sequence[str]) -> str:
 def _check_names(
     frame: pl.DataFrame, kinds: Mapping[str, str], ignore: Sequence[str], roles: Mapping[str, str | None]
 ) -> None:
-    named = [("--kind", name) for name in kinds] + [("--ignore", name) for name in ignore]
-    named += [(option, name) for option, name in roles.items() if name is not None]
+    named = [("kind", name) for name in kinds] + [("ignore", name) for name in ignore]
+    named += [(role, name) for role, name in roles.items() if name is not None]
     present = set(frame.columns)
-    for option, name in named:
+    for keyword, name in named:
         if name not in present:
-            raise UsageError(f"{option}: there is no column {name!r}{_suggestion(name, frame.columns)}")
+            raise UsageError(f"{option(keyword)}: there is no column {name!r}{_suggestion(name, frame.columns)}")
     for name, kind in kinds.items():
         if kind not in KINDS:
             raise UsageError(
-                f"--kind {name}={kind}: there is no such kind{did_you_mean(kind, KINDS)} ({', '.join(KINDS)})"
+                f"{option('kind', {name: kind})}: there is no such kind{did_you_mean(kind, KINDS)} ({', '.join(KINDS)})"
             )
 
 
@@ -212,7 +214,7 @@ def _judge(values: Values, kind: str | None, stored: StoredType | None = None, *
     try:
         return judge(values, None if kind is None else KINDS[KINDS.index(kind)], stored, search=search)
     except ValueError as error:
-        raise UsageError(f"--kind {values.name}={kind}: {error}") from None
+        raise UsageError(f"{option('kind', {values.name: kind})}: {error}") from None
 
 
 def _with_given_role(column: Column, roles: Mapping[str | None, Role]) -> Column:
@@ -293,11 +295,13 @@ def _ignore_copy(column: Column, original: str | None, target: str) -> Column:
 def _check_roles(columns: Sequence[Column]) -> None:
     if not any(column.role == "feature" for column in columns):
         raise DataError(
-            "the table has no feature: every column is constant, an identifier or ignored; keep one with --kind"
+            f"the table has no feature: every column is constant, an identifier or ignored; keep one with {option('kind')}"
         )
     for column in columns:
         if column.role == "weight" and column.kind not in ("numeric", "boolean"):
-            raise DataError(f"the weight column {column.name!r} is {column.kind}, not numeric; choose another --weight")
+            raise DataError(
+                f"the weight column {column.name!r} is {column.kind}, not numeric; choose another {option('weight')}"
+            )
         if column.role == "weight" and (column.low is not None and column.low < 0):
             raise DataError(f"the weight column {column.name!r} has negative values; weights must be 0 or more")
         if column.role == "time" and column.kind not in ("numeric", "datetime", "identifier"):

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 from polars.exceptions import PanicException
 
-from tabapp.errors import DataError, TooLargeError
+from tabapp.errors import DataError, TooLargeError, option
 
 DEFAULT_SHARE = 0.8
 """Share of the available memory that reading may use without `--max-memory`."""
@@ -58,7 +58,7 @@ class MemoryLimit:
         if needed > self.n_bytes:
             raise TooLargeError(
                 f"{self.path}: needs about {needed / 2**30:,.1f} GiB of memory to read, and {self.n_bytes / 2**30:,.1f} GiB "
-                "may be used. Give fewer rows or columns, or raise --max-memory."
+                f"may be used. Give fewer rows or columns, or raise {option('max_memory')}."
             )
 
     def require_cell(self, n_bytes: int, column: str) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tabapp.data.schema import Task
-from tabapp.errors import DataError
+from tabapp.errors import DataError, option
 
 Target = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Folds = npt.NDArray[np.int16]
@@ -52,7 +52,7 @@ def make_folds(
     n_folds = min(n_folds, len(firsts))
     if n_folds < 2:
         raise DataError(
-            "all rows belong to one group, so no rows can be set aside for scoring. Choose another --group column."
+            f"all rows belong to one group, so no rows can be set aside for scoring. Choose another {option('group')} column."
         )
     if len(firsts) > _MANY_GROUPS * n_rows:
         strata = _strata(target[firsts], task, n_folds)

@@ -11,7 +11,7 @@ import polars as pl
 from tabapp.data.counts import Values
 from tabapp.data.schema import Column, Task
 from tabapp.data.values import NumberFormat, parse_numbers
-from tabapp.errors import DataError, UsageError, did_you_mean
+from tabapp.errors import DataError, UsageError, did_you_mean, given, option
 
 _SURE_NAMES = (
     "target", "targets", "label", "labels", "class", "classlabel", "outcome", "response", "groundtruth", "dependent", "y",
@@ -62,7 +62,7 @@ def choose_target(columns: Sequence[Column], n_rows: int) -> tuple[str, str]:
     usable = [column for column in columns if _can_be_target(column, n_rows)]
     if not usable:
         raise DataError(
-            "no column can be predicted: each is constant, an identifier, a date or free text; name one with --target"
+            f"no column can be predicted: each is constant, an identifier, a date or free text; name one with {option('target')}"
         )
     plain = {column.name: _plain(column.name) for column in usable}
     last = columns[-1]
@@ -129,31 +129,28 @@ def decide_task(column: Column, values: Values, task: str, positive: str | None,
 
     Raises:
         DataError: the column cannot be predicted as this task.
-        UsageError: the task or the positive class does not exist.
+        UsageError: the positive class does not exist.
     """
-    if task not in ("auto", "binary", "multiclass", "regression"):
-        names = ("auto", "binary", "multiclass", "regression")
-        raise UsageError(
-            f"there is no task {task!r}{did_you_mean(task, names)} (auto, binary, multiclass or regression)"
-        )
     if column.kind == "datetime":
         raise DataError(
-            f"the target {column.name!r} holds dates, which cannot be predicted; choose another with --target"
+            f"the target {column.name!r} holds dates, which cannot be predicted; choose another with {option('target')}"
         )
     labels = _labels(column, values)
     n, n_labels = values.n_present, len(labels)
     if n_labels < 2:
         what = "is missing in every row" if n_labels == 0 else f"says {next(iter(labels))!r} in every row"
-        raise DataError(f"the target {column.name!r} {what}: there is nothing to learn; choose another with --target")
+        raise DataError(
+            f"the target {column.name!r} {what}: there is nothing to learn; choose another with {option('target')}"
+        )
     if task == "regression":
         if column.kind != "numeric" and not _all_numbers(values):
             raise DataError(
-                f"the target {column.name!r} is text, which --task regression cannot predict; use multiclass"
+                f"the target {column.name!r} is text, which {option('task', 'regression')} cannot predict; use multiclass"
             )
         return Goal("regression", "Set by --task.")
     if task == "binary" and n_labels != 2:
         raise DataError(
-            f"the target {column.name!r} has {n_labels:,} distinct values, but --task binary needs two; use multiclass"
+            f"the target {column.name!r} has {n_labels:,} distinct values, but {option('task', 'binary')} needs two; use multiclass"
         )
     if task == "auto":
         found = _regression_reason(column, values, n_labels, kind_given)
@@ -161,7 +158,8 @@ def decide_task(column: Column, values: Values, task: str, positive: str | None,
             return Goal("regression", found)
     if n_labels > max(2, n // 2):
         raise DataError(
-            f"the target {column.name!r} has {n_labels:,} classes in {n:,} rows, too many to learn; choose another with --target"
+            f"the target {column.name!r} has {n_labels:,} classes in {n:,} rows, too many to learn; choose another with "
+            f"{option('target')}"
         )
     if n_labels == 2:
         ordered, why = _order_binary(labels, positive)
@@ -170,7 +168,7 @@ def decide_task(column: Column, values: Values, task: str, positive: str | None,
     else:
         ordered = _sorted_labels(labels)
         if positive is not None:
-            raise UsageError(f"--positive is for two classes; the target {column.name!r} has {n_labels:,}")
+            raise UsageError(f"{option('positive')} is for two classes; the target {column.name!r} has {n_labels:,}")
         what = "whole numbers" if column.kind == "numeric" else "texts"
         reason = f"{n_labels:,} distinct {what}, each a class."
         resolved = "multiclass"
@@ -236,7 +234,7 @@ def _order_binary(labels: Mapping[str, int], positive: str | None) -> tuple[list
         if chosen is None:
             known = f"{first!r} and {second!r}"
             raise UsageError(
-                f"--positive {positive!r} is not a class of the target{did_you_mean(positive, labels)} (they are {known})"
+                f"{given('positive', positive)} is not a class of the target{did_you_mean(positive, labels)} (they are {known})"
             )
         return [second if chosen == first else first, chosen], f"{chosen!r} is the positive class, set by --positive."
     plain = {label: label.strip("'\" .").casefold() for label in labels}

@@ -13,7 +13,7 @@ from tabapp.data.kinds.booleans import FALSE_SPELLINGS, TRUE_SPELLINGS, false_an
 from tabapp.data.schema import Column, Schema
 from tabapp.data.target import format_of
 from tabapp.data.values import CLOCK, is_missing, parse_dates, parse_numbers, strip
-from tabapp.errors import DataError
+from tabapp.errors import DataError, option
 
 _MISTYPED = 0.05
 """Largest share of values that do not parse in a column that still counts as unchanged."""
@@ -165,7 +165,7 @@ def _reject_columns(absent: list[str], mistyped: list[str], fill_missing: bool) 
             parts.append(f"columns are missing: {', '.join(repr(name) for name in absent)}")
         if mistyped:
             parts.append(f"columns differ from training: {', '.join(mistyped)}")
-        raise DataError(f"{'; '.join(parts)}. Give --missing-columns fill to predict without them.")
+        raise DataError(f"{'; '.join(parts)}. Give {option('missing_columns', 'fill')} to predict without them.")
 
 
 _KIND_WORDS = {"numeric": "numbers", "datetime": "dates in the training format"}

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tabapp.children import module_command
-from tabapp.errors import UsageError
+from tabapp.errors import UsageError, option
 
 ASK_SECONDS = 20.0
 BUILT_FOR = re.compile(r"^(cuda|hip)\b[^=\n]*= *(?:'(\d+)[^'\n]*'|None)\s*$", re.MULTILINE)
@@ -37,7 +37,9 @@ def existing_gpu(name: str) -> str:
     index = int(number) if number.isdigit() else n_devices
     if index < n_devices:
         return f"cuda:{index}"
-    raise UsageError(f"The device {name!r} does not exist: torch finds {n_devices} GPUs. Use --device cpu.")
+    raise UsageError(
+        f"The device {name!r} does not exist: torch finds {n_devices} GPUs. Use {option('device', 'cpu')}."
+    )
 
 
 def n_gpus() -> int:

@@ -67,11 +67,11 @@ def test_a_run_that_ends_with_a_bundle_is_returned(folder, engine):
     ],
 )
 def test_a_run_that_ends_without_a_bundle_raises_its_error(folder, engine, code, error):
-    engine(f"log.append(finished(folder.run, status='failed', exit_code={code}, message='Choose another --target.'))")
+    engine(f"log.append(finished(folder.run, status='failed', exit_code={code}, message='Choose another table.'))")
     with pytest.raises(tabapp.TabappError) as raised:
         follow(folder, Silent())
     assert type(raised.value) is error
-    assert str(raised.value) == "Choose another target."
+    assert str(raised.value) == "Choose another table."
 
 
 def test_an_engine_that_dies_is_an_error_that_says_how(folder, engine):

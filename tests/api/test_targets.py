@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import tabapp
-from tabapp.run.options.keywords import config_from_keywords, normalized_columns
+from tabapp.run.options.config import config_from_keywords, with_column_names
 from tests.bundle.test_targets import FIXTURE
 from tests.formats.make import PREDICTIONS, ROWS, RUN, TARGETS
 
@@ -58,7 +58,7 @@ def test_each_target_has_its_own_predictor(predictor: tabapp.TargetsPredictor) -
 def test_targets_are_a_list_or_one_text() -> None:
     assert config_from_keywords("t.csv", {"target": ["a", "b,c"]}).target == 'a,"b,c"'
     assert config_from_keywords("t.csv", {"target": "a,b"}).target == "a,b"
-    assert normalized_columns("target", ["a  b ", "c"]) == ["a b", "c"]
+    assert with_column_names({"target": ["a  b ", "c"]}) == {"target": ["a b", "c"]}
 
 
 def test_a_run_has_a_run_for_each_target(run: tabapp.Run, tmp_path: Path) -> None:

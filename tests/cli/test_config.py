@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tabapp.cli.commands.run import run
 from tabapp.cli.main import run_command_line
 from tabapp.run.record.folder import list_runs
 from tests.tables import write_wine
@@ -51,6 +52,15 @@ def test_validate_reports_what_is_wrong(
     file.write_text(text)
     assert run_command_line(["config", "validate"]) == 2
     assert capsys.readouterr().err.strip().endswith(sentence)
+
+
+@pytest.mark.parametrize("kinds", ["'zip=categorical,a=b=numeric'", "['zip=categorical', 'a=b=numeric']"])
+def test_settings_by_column_are_text_a_list_or_a_table(file: Path, kinds: str) -> None:
+    file.write_text(f"[run]\nkind = {kinds}\nmonotonic = {{age = '+', 'a,b' = '-'}}\nignore = ['c,d']\n")
+    given = run.make_context("run", ["shop.csv"]).params
+    assert given["kinds"] == {"zip": "categorical", "a=b": "numeric"}
+    assert given["monotonic"] == {"age": "+", "a,b": "-"}
+    assert given["ignore"] == ("c,d",)
 
 
 @pytest.mark.slow

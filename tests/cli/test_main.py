@@ -80,7 +80,7 @@ def one_sentence(text: str) -> str:
         ("--auto shop.csv --folds 1", USAGE, "--folds 1 is not valid. Use a whole number, 2 to 50"),
         ("--auto shop.csv --seed -1", USAGE, "--seed -1 is not valid"),
         ("--auto shop.csv --seed 1e3", USAGE, "--seed '1e3' is not valid"),
-        ("--auto shop.csv --workers 0", USAGE, "--workers '0' is not valid. Use a whole number, 1 or more, or auto"),
+        ("--auto shop.csv --workers 0", USAGE, "--workers 0 is not valid. Use a whole number, 1 or more, or auto"),
         ("--auto shop.csv --workers all", USAGE, "--workers 'all' is not valid"),
         ("--auto shop.csv --memory-limit much", USAGE, "not a size; write it like 8GiB"),
         ("--auto shop.csv --device gpu", USAGE, "Unknown device 'gpu'. Use auto, cpu, cuda or cuda:N"),

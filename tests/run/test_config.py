@@ -10,14 +10,9 @@ from hypothesis import strategies as st
 
 from tabapp.cli.commands.run import run as run_command
 from tabapp.errors import UsageError
-from tabapp.run.options.config import (
-    DEFAULT_BUDGET,
-    RunConfig,
-    command_line,
-    format_duration,
-    parse_budget,
-    parse_bytes,
-)
+from tabapp.run.options.config import DEFAULT_BUDGET, OPTIONS, RunConfig, command_line
+from tabapp.run.options.option import Choice, Device, Duration, Names, Option, Settings, Share, Size, Whole
+from tabapp.run.options.units import format_duration, parse_budget, parse_bytes
 
 VIEW_ONLY = {"auto", "runs_dir", "plain", "as_json", "quiet", "verbose", "web", "port"}
 
@@ -26,42 +21,37 @@ odd = st.text(st.sampled_from("ab,=\"'[]\\;=+-@"), min_size=1, max_size=6)
 # Whitespace around the items of lists is stripped.
 column_names = (texts | odd).map(str.strip).filter(bool)
 listed = st.lists(column_names, max_size=3, unique=True).map(tuple)
-optional_texts = st.none() | texts
+
+
+def values_of(option: Option) -> st.SearchStrategy[object]:
+    """Values of the field of an option."""
+    found: st.SearchStrategy[object]
+    match option:
+        case Choice():
+            found = st.sampled_from(option.choices)
+        case Whole():
+            found = st.integers(option.least, option.most or 1000)
+        case Share():
+            found = st.floats(0.0, option.most)
+        case Duration():
+            found = st.integers(1, 10**6).map(float) | st.sampled_from([0.5, 1.5, 90.25])
+        case Size():
+            found = st.integers(1, 2**40)
+        case Device():
+            found = st.sampled_from(["auto", "cpu", "cuda:1"])
+        case Names():
+            found = listed
+        case Settings():
+            found = st.dictionaries(column_names, st.sampled_from("+-"), max_size=3)
+        case _:
+            found = texts
+    return st.none() | found if option.default is None else found
+
 
 configs = st.builds(
     RunConfig,
     data=st.just("/data/my table.csv"),
-    target=optional_texts,
-    task=st.sampled_from(["auto", "binary", "multiclass", "regression"]),
-    metric=st.none() | st.sampled_from(["roc_auc", "rmse"]),
-    budget=st.none() | st.integers(1, 10**6).map(float) | st.sampled_from([0.5, 1.5, 90.25]),
-    trials=st.none() | st.integers(1, 1000),
-    quality=st.sampled_from(["fast", "balanced", "best"]),
-    models=listed,
-    exclude=listed,
-    validation=st.sampled_from(["auto", "holdout", "cv"]),
-    folds=st.none() | st.integers(2, 50),
-    group=optional_texts,
-    time=optional_texts,
-    weight=optional_texts,
-    ignore=listed,
-    kinds=st.dictionaries(column_names, st.sampled_from(["numeric", "categorical"]), max_size=3),
-    monotonic=st.dictionaries(column_names, st.sampled_from("+-"), max_size=3),
-    test=optional_texts,
-    positive=optional_texts,
-    seed=st.integers(0, 2**31 - 1),
-    device=st.sampled_from(["auto", "cpu", "cuda:1"]),
-    workers=st.none() | st.integers(1, 64),
-    memory_limit=st.none() | st.integers(1, 2**40),
-    executor=st.just("ray"),
-    address=optional_texts,
-    out=optional_texts,
-    name=optional_texts,
-    delimiter=optional_texts,
-    encoding=optional_texts,
-    decimal=optional_texts,
-    null=listed,
-    max_memory=st.none() | st.integers(1, 2**40),
+    **{option.field: values_of(option) for option in OPTIONS.values()},
 )
 
 

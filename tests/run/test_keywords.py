@@ -10,29 +10,24 @@ import numpy as np
 import pytest
 
 import tabapp
-from tabapp.cli.options import RUN_OPTIONS
+from tabapp.cli.commands.run import run
 from tabapp.errors import UsageError
-from tabapp.run.options.config import RunConfig
-from tabapp.run.options.keywords import config_from_keywords, in_python, keyword_fields
+from tabapp.run.options.config import OPTIONS, RunConfig, config_from_keywords
 
 VIEW_OPTIONS = {"auto", "runs_dir", "plain", "json", "quiet", "verbose", "web", "port"}
 
 
 def long_options() -> set[str]:
     """Every long option of a run on the command line, with underscores."""
-
-    def command(**options: object) -> None: ...
-
-    for option in RUN_OPTIONS:
-        command = option(command)
-    parameters = command.__click_params__  # type: ignore[attr-defined]
-    names = [next(name for name in parameter.opts if name.startswith("--")) for parameter in parameters]
+    options = [parameter for parameter in run.params if parameter.param_type_name == "option"]
+    names = [next(name for name in option.opts if name.startswith("--")) for option in options]
     return {name.removeprefix("--").replace("-", "_") for name in names}
 
 
 def test_keywords_are_the_long_options_of_a_run():
-    assert set(keyword_fields()) == long_options() - VIEW_OPTIONS
-    assert set(keyword_fields().values()) | {"data", "start", "other_targets"} == set(RunConfig.__struct_fields__)
+    assert set(OPTIONS) == long_options() - VIEW_OPTIONS
+    fields = {option.field for option in OPTIONS.values()}
+    assert fields | {"data", "start", "other_targets"} == set(RunConfig.__struct_fields__)
 
 
 def test_parameters_of_fit_have_the_defaults_of_a_run():
@@ -42,7 +37,7 @@ def test_parameters_of_fit_have_the_defaults_of_a_run():
         for name, parameter in inspect.signature(tabapp.fit).parameters.items()
         if parameter.kind is parameter.KEYWORD_ONLY and name not in ("progress", "runs_dir", "target")
     }
-    assert set(named) <= set(keyword_fields())
+    assert set(named) <= set(OPTIONS)
     given = {name: parameter.default for name, parameter in named.items()}
     assert config_from_keywords("t.csv", given) == defaults
 
@@ -81,10 +76,10 @@ def test_keyword_values_are_converted(keywords, fields):
         ({"quality": 3}, "use one of fast, balanced, best"),
         ({"budget": "soon"}, "is not a duration"),
         ({"budget": -1}, "budget"),
-        ({"trials": 0}, "trials 0 is not valid. Use a whole number, 1 or more."),
+        ({"trials": 0}, "trials=0 is not valid. Use a whole number, 1 or more."),
         ({"trials": 1.5}, "trials=1.5 cannot be used: expected `int"),
-        ({"seed": -1}, "seed -1 is not valid. Use a whole number, 0 to 2147483647."),
-        ({"folds": 1}, "folds 1 is not valid. Use a whole number, 2 to 50."),
+        ({"seed": -1}, "seed=-1 is not valid. Use a whole number, 0 to 2147483647."),
+        ({"folds": 1}, "folds=1 is not valid. Use a whole number, 2 to 50."),
         ({"kind": "zip"}, "does not have the form COLUMN=KIND"),
         ({"target": 3}, "target=3 cannot be used: expected `str"),
         ({"models": 3}, "models=3 cannot be used"),
@@ -96,9 +91,3 @@ def test_invalid_keyword_is_rejected_by_name(keywords, message):
         config_from_keywords("t.csv", keywords)
     assert "--" not in str(raised.value)
     assert message in str(raised.value)
-
-
-def test_messages_use_keyword_names():
-    assert in_python("give --missing-columns fill to predict") == "give missing_columns='fill' to predict"
-    assert in_python("choose another with --target, or --memory-limit") == "choose another with target, or memory_limit"
-    assert in_python("from 1--2, a -- b") == "from 1--2, a -- b"

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from tabapp.errors import UsageError
 from tabapp.headless.follow import PlainView
 from tabapp.run.options.config import RunConfig
-from tabapp.run.options.targets import folders_of_targets, join_targets, resolve_targets, split_targets
+from tabapp.run.options.lists import join_list
+from tabapp.run.options.targets import folders_of_targets, resolve_targets, split_targets
 from tabapp.run.record import events as ev
 from tabapp.run.record.description import describe_run
 from tabapp.run.record.event_lines import encode
@@ -55,7 +56,7 @@ def test_names_are_read_like_a_line_of_csv():
 def test_names_survive_joining_and_splitting(names):
     stripped = [name for name in dict.fromkeys(name.strip() for name in names) if name][:50]
     if stripped:
-        assert split_targets(join_targets(stripped)) == tuple(stripped)
+        assert split_targets(join_list(stripped)) == tuple(stripped)
 
 
 MANY = ",".join(map(str, range(51)))

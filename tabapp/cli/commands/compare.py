@@ -8,10 +8,11 @@ import click
 import msgspec
 
 from tabapp.cli.completion import run_ids
+from tabapp.cli.options import runs_dir_option
 from tabapp.headless.narration import echo, echo_json
 from tabapp.run.protocol.analyses import Compare, analyze
 from tabapp.run.protocol.comparing import Comparison, verdict
-from tabapp.run.record.folder import default_runs_dir, find_run
+from tabapp.run.record.folder import find_run
 from tabapp.run.record.state import format_score
 from tabapp.run.record.target_of import run_of_target
 
@@ -21,15 +22,14 @@ from tabapp.run.record.target_of import run_of_target
 @click.argument("run_b", metavar="RUN_B", shell_complete=run_ids)
 @click.option("--target", metavar="COL", help="Target to compare, of runs with several.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
-@click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
-def compare(run_a: str, run_b: str, target: str | None, as_json: bool, runs_dir: Path | None) -> int:
+@runs_dir_option
+def compare(run_a: str, run_b: str, target: str | None, as_json: bool, runs_dir: Path) -> int:
     """Compare two finished runs on the rows that both have scored.
 
     The difference of the two ensembles has a 95 % interval from a paired bootstrap. Leaderboards, and what differs in plan, data
     and versions, follow.
     """
-    place = runs_dir or default_runs_dir()
-    folders = [run_of_target(find_run(run, place), target) for run in (run_a, run_b)]
+    folders = [run_of_target(find_run(run, runs_dir), target) for run in (run_a, run_b)]
     found = analyze(Comparison, Compare(), *(folder.path for folder in folders))
     if as_json:
         echo_json(msgspec.json.format(msgspec.json.encode(found), indent=1).decode())

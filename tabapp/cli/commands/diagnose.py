@@ -8,14 +8,14 @@ from pathlib import Path
 import click
 
 from tabapp.cli.completion import run_ids
-from tabapp.cli.options import read_budget
+from tabapp.cli.options import run_option, runs_dir_option
 from tabapp.errors import UsageError
 from tabapp.headless.narration import echo, echo_json, say
 from tabapp.run.protocol.analyses import TRAINING_SECONDS, Diagnose, analyze
 from tabapp.run.record.analysis import DiagnosisTable, all_requests, any_result
 from tabapp.run.record.event_base import AnalysisEvent
 from tabapp.run.record.event_lines import encode
-from tabapp.run.record.folder import RunFolder, default_runs_dir, find_run
+from tabapp.run.record.folder import RunFolder, find_run
 from tabapp.run.record.target_of import run_of_target
 from tabapp.run.texts.diagnoses import diagnosis_tables, known_results, tables_of
 
@@ -37,22 +37,17 @@ def _training_flags() -> str:
 @click.argument("run_id", metavar="RUN", shell_complete=run_ids)
 @_analysis_options
 @click.option("--model", metavar="NAME", help=f"Model of {_training_flags()} [default: the best].")
-@click.option(
-    "--budget",
-    callback=read_budget,
-    metavar="TIME",
-    help="Time limit of each analysis that trains models again, such as 90s or 1h [default: 10m].",
-)
+@run_option("budget", summary="Time limit of each analysis that trains models again, such as 90s or 1h.")
 @click.option("--target", metavar="COL", help="Target to analyze, of a run with several.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per analysis on stdout.")
-@click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
+@runs_dir_option
 def diagnose(
     run_id: str,
     model: str | None,
     budget: float | None,
     target: str | None,
     as_json: bool,
-    runs_dir: Path | None,
+    runs_dir: Path,
     **requested: str | bool | None,
 ) -> int:
     """Analyze a finished run: threshold, robustness, learning curves, faithfulness of attention, and fairness.
@@ -68,7 +63,7 @@ def diagnose(
             raise UsageError(f"--model chooses the model of an analysis. {advice}")
         if budget is not None:
             raise UsageError(f"--budget limits training. {advice}")
-    folder = run_of_target(find_run(run_id, runs_dir or default_runs_dir()), target)
+    folder = run_of_target(find_run(run_id, runs_dir), target)
     if not wanted:
         return _print_known(folder, as_json)
     for request, value in wanted:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from tabapp.cli.completion import models, run_ids
+from tabapp.cli.options import runs_dir_option
 from tabapp.errors import UsageError
 from tabapp.headless.narration import echo, echo_data, say
 from tabapp.run.options.places import is_same_file, reject_inputs
@@ -20,7 +21,7 @@ from tabapp.run.protocol.exporting import (
     StageStarted,
     run_export,
 )
-from tabapp.run.record.folder import RunFolder, default_runs_dir, find_run
+from tabapp.run.record.folder import RunFolder, find_run
 from tabapp.run.record.outputs import reject_replacing
 from tabapp.run.record.target_of import run_of_target
 from tabapp.temporary import TemporaryFolder
@@ -85,7 +86,7 @@ from tabapp.temporary import TemporaryFolder
 )
 @click.option("--sql", type=click.Path(path_type=Path), metavar="FILE", help="Write the ensemble as one SQL query.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
-@click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
+@runs_dir_option
 def export(
     run_id: str,
     out: Path | None,
@@ -102,7 +103,7 @@ def export(
     python: Path | None,
     sql: Path | None,
     quiet: bool,
-    runs_dir: Path | None,
+    runs_dir: Path,
 ) -> int:
     """Write the bundle of a run to a file, as it is, smaller or faster, or write a container that serves it.
 
@@ -167,7 +168,7 @@ def export(
     return 0
 
 
-def _check_outputs(run_id: str, runs_dir: Path | None, sign: Path | None, outputs: list[Path]) -> None:
+def _check_outputs(run_id: str, runs_dir: Path, sign: Path | None, outputs: list[Path]) -> None:
     """Refuse an output that would replace an input or another output.
 
     Raises:
@@ -179,7 +180,7 @@ def _check_outputs(run_id: str, runs_dir: Path | None, sign: Path | None, output
         if any(is_same_file(output, other) for other in outputs[:number]):
             raise UsageError(f"Two outputs are the same file {output}. Choose another path for one of them.")
         if not is_bundle:
-            reject_replacing(find_run(run_id, runs_dir or default_runs_dir()), output)
+            reject_replacing(find_run(run_id, runs_dir), output)
 
 
 def _is_bundle(run_id: str) -> bool:
@@ -203,7 +204,7 @@ def _write_onnx(bundle: Path, target: Path, *, quiet: bool) -> None:
         say("The files are not tested, because onnxruntime is not installed")
 
 
-def _run_of(run_id: str, runs_dir: Path | None) -> RunFolder:
+def _run_of(run_id: str, runs_dir: Path) -> RunFolder:
     """The run that an argument names.
 
     Raises:
@@ -213,10 +214,10 @@ def _run_of(run_id: str, runs_dir: Path | None) -> RunFolder:
         raise UsageError(
             f"{run_id} is a bundle, which has no training rows. Give the run for --refit, --limit-ms, --distill and --half."
         )
-    return find_run(run_id, runs_dir or default_runs_dir())
+    return find_run(run_id, runs_dir)
 
 
-def _bundle_of(run_id: str, runs_dir: Path | None) -> Path:
+def _bundle_of(run_id: str, runs_dir: Path) -> Path:
     """The bundle file that an argument names, or that of the run that it names.
 
     Raises:
@@ -224,7 +225,7 @@ def _bundle_of(run_id: str, runs_dir: Path | None) -> Path:
     """
     if _is_bundle(run_id):
         return Path(run_id)
-    folder = find_run(run_id, runs_dir or default_runs_dir())
+    folder = find_run(run_id, runs_dir)
     if not folder.bundle.is_file():
         raise UsageError(f"The run {folder.run} has no bundle yet. Use `tabapp resume {folder.argument}` to finish it.")
     return folder.bundle

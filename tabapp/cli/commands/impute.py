@@ -7,19 +7,11 @@ from pathlib import Path
 import click
 
 from tabapp.cli.completion import tables
-from tabapp.cli.options import (
-    Whole,
-    check_file,
-    device_option,
-    read_budget,
-    split_kinds,
-    trust_option,
-)
+from tabapp.cli.options import check_file, device_option, read_budget, run_option, trust_option
 from tabapp.cli.output import check_output, write_table
 from tabapp.cli.reading import Reader, reading_options
 from tabapp.errors import DataError, UsageError
 from tabapp.headless.narration import echo, say
-from tabapp.run.options.bounds import SEED
 
 
 @click.command()
@@ -41,21 +33,8 @@ from tabapp.run.options.bounds import SEED
 @device_option
 @trust_option
 @click.option("--budget", callback=read_budget, default="2m", show_default=True, metavar="TIME", help="Training time.")
-@click.option(
-    "--seed",
-    type=Whole(SEED),
-    default=0,
-    metavar="N",
-    help="Random seed [default: 0].",
-)
-@click.option(
-    "--kind",
-    "kinds",
-    callback=split_kinds,
-    multiple=True,
-    metavar="COL=KIND,…",
-    help="Override the detected kind of a column.",
-)
+@run_option("seed")
+@run_option("kind")
 @click.option(
     "--uncertainty",
     is_flag=True,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabapp.cli.completion import columns, several, tables
-from tabapp.cli.options import check_file, split_kinds, split_names
-from tabapp.cli.reading import Reader, reading_options
+from tabapp.cli.completion import tables
+from tabapp.cli.options import all_of, check_file, describing_option
 from tabapp.errors import DataError, UsageError
 from tabapp.headless.narration import echo, echo_json, json_text
+from tabapp.run.options.config import DESCRIBING, RunConfig
 from tabapp.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
@@ -29,41 +29,11 @@ MOST_COLUMNS = 40
 
 @click.command()
 @click.argument("data", shell_complete=tables)
-@click.option("--target", metavar="COL", shell_complete=columns, help="Column to predict.")
-@click.option("--task", default="auto", help="Type of task: auto, binary, multiclass or regression.")
-@click.option("--positive", metavar="CLASS", help="Positive class of a binary target.")
-@click.option("--group", metavar="COL", shell_complete=columns, help="Column of groups.")
-@click.option("--time", metavar="COL", shell_complete=columns, help="Column with times.")
-@click.option("--weight", metavar="COL", shell_complete=columns, help="Column of row weights.")
-@click.option(
-    "--ignore", callback=split_names, metavar="COL,…", shell_complete=several(columns), help="Columns to exclude."
-)
-@click.option(
-    "--kind",
-    "kinds",
-    callback=split_kinds,
-    multiple=True,
-    metavar="COL=KIND,…",
-    help="Override the detected kind of a column.",
-)
-@click.option("--null", callback=split_names, metavar="TEXT,…", help="Additional spellings of a missing value.")
-@reading_options
-@click.option("--test", metavar="FILE", shell_complete=tables, help="Test file to compare with DATA.")
-@click.option(
-    "--unlabelled", "--unlabeled", metavar="FILE", shell_complete=tables, help="File of more rows without a target."
-)
+@describing_option("target", metavar="COL")
+@all_of(*(describing_option(name) for name in DESCRIBING if name != "target"))
 @click.option("--all", "every", is_flag=True, help="List every column of a wide table.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
-def profile(
-    data: str,
-    null: tuple[str, ...],
-    reader: Reader,
-    test: str | None,
-    unlabelled: str | None,
-    every: bool,
-    as_json: bool,
-    **options: Any,
-) -> int:
+def profile(data: str, every: bool, as_json: bool, **options: Any) -> int:
     """Show the detected kind of each column of DATA, the proposed target and task, and warnings.
 
     DATA is a file, or - for stdin. For a large file, a first look at a sample is printed on stderr while the file is read.
@@ -71,19 +41,20 @@ def profile(
     import msgspec
 
     from tabapp.data.profile import make_profile, schema_with_warnings
-    from tabapp.data.reading.read import read_table
+    from tabapp.data.reading.read import ReadOptions, read_table
     from tabapp.metrics import default_metric
 
-    read_options = msgspec.structs.replace(reader.options, null=null)
+    config = RunConfig(data=data, **options)
+    read_options = msgspec.convert(config, ReadOptions, from_attributes=True)
     with _on_disk(data) as path:
-        _first_look(path, data, read_options, {"null": null, **options})
+        _first_look(path, data, read_options, config.of_columns)
         reading = read_table(path, read_options)
-    for file in (test, unlabelled):
+    for file in (config.test, config.unlabelled):
         if file is not None:
             check_file(file)
-    n_more = 0 if unlabelled is None else read_table(Path(unlabelled), read_options).frame.height
-    other = None if test is None else read_table(Path(test), read_options).frame
-    schema = schema_with_warnings(reading, other, null=null, **options)
+    n_more = 0 if config.unlabelled is None else read_table(Path(config.unlabelled), read_options).frame.height
+    other = None if config.test is None else read_table(Path(config.test), read_options).frame
+    schema = schema_with_warnings(reading, other, **config.of_columns)
     if as_json:
         facts = make_profile(data, reading, schema, default_metric(schema.task), n_more)
         echo_json(json_text(facts))

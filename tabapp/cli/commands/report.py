@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from tabapp.cli.completion import run_ids
+from tabapp.cli.options import runs_dir_option
 from tabapp.errors import UsageError
 from tabapp.headless.narration import echo_data
-from tabapp.run.record.folder import RunFolder, default_runs_dir, find_run
+from tabapp.run.record.folder import RunFolder, find_run
 from tabapp.run.record.outputs import reject_replacing
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ MOST_EXAMPLES = 20
     metavar="N",
     help="Explain this many of the sample rows in the bundle. The report then contains their values.",
 )
-@click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
-def report(run_id: str, out: Path, form: str | None, examples: int, runs_dir: Path | None) -> int:
+@runs_dir_option
+def report(run_id: str, out: Path, form: str | None, examples: int, runs_dir: Path) -> int:
     """Write a report of a run to one file: data, plan, leaderboard, quality, importances, effects and weak slices.
 
     HTML files contain their charts and load nothing else.
@@ -48,7 +49,7 @@ def report(run_id: str, out: Path, form: str | None, examples: int, runs_dir: Pa
     from tabapp.report.write import format_of, write_report
 
     form = form or format_of(out)
-    folder = find_run(run_id, runs_dir or default_runs_dir())
+    folder = find_run(run_id, runs_dir)
     reject_replacing(folder, out)
     write_report(folder, out, form, _examples(folder, examples) if examples else ())
     echo_data(f"{out}\n".encode(errors="surrogateescape"))

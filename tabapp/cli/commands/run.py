@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from socket import socket
 from typing import Any
@@ -17,19 +18,21 @@ from tabapp.cli.completion import run_ids, tables
 from tabapp.cli.defaults import run_defaults
 from tabapp.cli.options import (
     SectionedCommand,
-    Whole,
+    all_of,
     check_file,
-    read_budget,
+    gathered,
+    output_options,
+    run_option,
     run_options,
+    runs_dir_option,
     web_options,
 )
 from tabapp.cli.stdin import STDIN_FILE, keep_stdin, open_keyboard, take_keys_from
 from tabapp.errors import ExitCode, UsageError
-from tabapp.run.options.bounds import TRIALS
 from tabapp.run.options.config import Executor, RunConfig, check_folds
 from tabapp.run.options.places import reject_inputs
 from tabapp.run.options.settings import Settings, load_settings, settings_file
-from tabapp.run.record.folder import RunFolder, create_run, default_runs_dir, find_run
+from tabapp.run.record.folder import RunFolder, create_run, find_run
 from tabapp.run.record.resuming import resumed_config, save_resumed
 
 
@@ -54,9 +57,47 @@ def _picture_is_possible() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
-def screen_is_possible() -> bool:
-    """Whether a full-screen program makes sense here: a terminal for keys, one for the picture, and not a dumb one."""
-    return sys.stdin.isatty() and _picture_is_possible()
+@dataclass(frozen=True)
+class View:
+    """How a command shows a run, as its options say.
+
+    Attributes:
+        runs_dir: the folder of runs.
+        port: of the browser, with `web`.
+
+    Raises:
+        UsageError: a screen in the browser is asked for, and one without a screen too.
+    """
+
+    runs_dir: Path
+    auto: bool
+    plain: bool
+    as_json: bool
+    quiet: bool
+    verbose: bool
+    web: bool
+    port: int
+
+    def __post_init__(self) -> None:
+        for name, asked in (("--auto", self.auto), ("--plain", self.plain), ("--json", self.as_json)):
+            if self.web and asked:
+                raise UsageError(
+                    f"--web opens a browser, but {name} shows the run without a screen. Use only one of them."
+                )
+
+    @property
+    def is_headless(self) -> bool:
+        return self.auto or self.plain or self.as_json
+
+    @property
+    def is_screen(self) -> bool:
+        """Whether a screen is wanted, and this terminal has keys and can draw it."""
+        return not self.is_headless and sys.stdin.isatty() and _picture_is_possible()
+
+    @property
+    def lines(self) -> dict[str, bool]:
+        """The options of a view without a screen."""
+        return {name: getattr(self, name) for name in ("plain", "as_json", "quiet", "verbose")}
 
 
 class RunCommand(SectionedCommand):
@@ -71,20 +112,9 @@ class RunCommand(SectionedCommand):
 @click.command(cls=RunCommand, name="run")
 @click.argument("data", shell_complete=tables)
 @run_options
-def run(
-    data: str,
-    auto: bool,
-    runs_dir: Path | None,
-    plain: bool,
-    as_json: bool,
-    quiet: bool,
-    verbose: bool,
-    web: bool,
-    port: int,
-    **options: Any,
-) -> int:
+@gathered("view", View)
+def run(data: str, view: View, **options: Any) -> int:
     """Open DATA in the terminal or a browser, or run it without a screen."""
-    _check_view(web, auto=auto, plain=plain, as_json=as_json)
     if data == "-" and sys.stdin.isatty():
         raise UsageError("- reads the table from stdin, but stdin is a terminal. Pipe a file into it.")
     if data != "-":
@@ -96,12 +126,11 @@ def run(
     if options["out"]:
         reject_inputs(options["out"], (data, options["test"], options["unlabelled"], settings_file()))
         options["out"] = str(_checked_out(Path(options["out"])).resolve())
-    headless = auto or as_json or plain
     keyboard: int | None = None
-    if data == "-" and not web and not headless and sys.stdout.isatty() and _picture_is_possible():
+    if data == "-" and not view.web and not view.is_headless and sys.stdout.isatty() and _picture_is_possible():
         keyboard = open_keyboard()
-    screen = web or keyboard is not None or (not headless and screen_is_possible())
-    if not screen and not headless:
+    screen = view.web or keyboard is not None or view.is_screen
+    if not screen and not view.is_headless:
         from tabapp.headless.narration import say
 
         say("No terminal to draw on, so this runs headless as with --auto.")
@@ -110,8 +139,8 @@ def run(
     if click.get_current_context().get_parameter_source("folds") is ParameterSource.COMMANDLINE:
         check_folds(config)
     settings = _screen_settings() if screen else None
-    listening = _listen(port) if web else None
-    place = (runs_dir or default_runs_dir()).absolute()
+    listening = _listen(view.port) if view.web else None
+    place = view.runs_dir.absolute()
     folder = create_run(config, place)
     if data == "-":
         keep_stdin(folder, config)
@@ -121,7 +150,7 @@ def run(
         return _in_browser(folder, place, listening, start_engine=True)
     if screen:
         return _screen(folder, place, start_engine=True, settings=settings)
-    code = _headless(folder, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose, start=True)
+    code = _headless(folder, view, start=True)
     if code in (ExitCode.USAGE, ExitCode.DATA) and not folder.has_started:
         # A misspelled option leaves no run, like one that is rejected before.
         shutil.rmtree(folder.path, ignore_errors=True)
@@ -166,17 +195,6 @@ def _screen(
     return last.exit_code
 
 
-def _check_view(web: bool, *, auto: bool, plain: bool, as_json: bool) -> None:
-    """Refuse two views at once.
-
-    Raises:
-        UsageError: a screen in the browser is asked for, and one without a screen too.
-    """
-    for name, asked in (("--auto", auto), ("--plain", plain), ("--json", as_json)):
-        if web and asked:
-            raise UsageError(f"--web opens a browser, but {name} shows the run without a screen. Use only one of them.")
-
-
 def _listen(port: int) -> socket:
     """Take the port before there is a run.
 
@@ -208,26 +226,13 @@ def _in_browser(folder: RunFolder, runs_dir: Path, listening: socket, *, start_e
     return finished.exit_code if finished is not None else 0
 
 
-def _headless(folder: RunFolder, *, plain: bool, as_json: bool, quiet: bool, verbose: bool, start: bool) -> int:
+def _headless(folder: RunFolder, view: View, *, start: bool) -> int:
     from tabapp.headless.follow import follow
 
-    return follow(folder, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose, start=start)
+    return follow(folder, **view.lines, start=start)
 
 
-def _view_options(function: Any) -> Any:
-    for option in reversed(
-        (
-            click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs."),
-            click.option("--plain", is_flag=True, help="Print plain lines instead of a screen."),
-            click.option("--json", "as_json", is_flag=True, help="Print one JSON event per line on stdout."),
-            click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr."),
-            click.option(
-                "-v", "--verbose", is_flag=True, help="Report every fit, and list models that were not started."
-            ),
-        )
-    ):
-        function = option(function)
-    return function
+_view_options = all_of(runs_dir_option, output_options(instead_of="a screen"), web_options)
 
 
 @click.command()
@@ -237,98 +242,65 @@ def _view_options(function: Any) -> Any:
     "--replay", metavar="SPEED", help="Replay the run as it happened, at a multiple of its speed such as 20x."
 )
 @_view_options
-@web_options
-def attach(
-    run_id: str,
-    auto: bool,
-    replay: str | None,
-    runs_dir: Path | None,
-    plain: bool,
-    as_json: bool,
-    quiet: bool,
-    verbose: bool,
-    web: bool,
-    port: int,
-) -> int:
+@gathered("view", View)
+def attach(run_id: str, replay: str | None, view: View) -> int:
     """Show a running or finished run. RUN is an id, part of an id, a name, `last`, or a path with a slash."""
-    _check_view(web, auto=auto, plain=plain, as_json=as_json)
-    place = runs_dir or default_runs_dir()
-    folder = find_run(run_id, place)
+    folder = find_run(run_id, view.runs_dir)
     if replay is not None:
-        return _replay(folder, place, replay, web, auto, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose)
-    if web:
-        return _in_browser(folder, place, _listen(port), start_engine=False)
-    if not (auto or plain or as_json) and screen_is_possible():
-        return _screen(folder, place, start_engine=False)
-    return _headless(folder, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose, start=False)
+        return _replay(folder, replay, view)
+    if view.web:
+        return _in_browser(folder, view.runs_dir, _listen(view.port), start_engine=False)
+    if view.is_screen:
+        return _screen(folder, view.runs_dir, start_engine=False)
+    return _headless(folder, view, start=False)
 
 
-def _replay(
-    folder: RunFolder,
-    runs_dir: Path,
-    speed: str,
-    web: bool,
-    auto: bool,
-    *,
-    plain: bool,
-    as_json: bool,
-    quiet: bool,
-    verbose: bool,
-) -> int:
+def _replay(folder: RunFolder, speed: str, view: View) -> int:
     from tabapp.run.record.replaying import parse_speed
 
-    if web:
+    if view.web:
         raise UsageError("--replay shows a run in the terminal. Omit --web.")
     chosen = parse_speed(speed)
-    if not (auto or plain or as_json) and screen_is_possible():
-        return _screen(folder, runs_dir, start_engine=False, replay=chosen)
+    if view.is_screen:
+        return _screen(folder, view.runs_dir, start_engine=False, replay=chosen)
     from tabapp.headless.replay import replay
 
-    return replay(folder, chosen, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose)
+    return replay(folder, chosen, **view.lines)
 
 
 @click.command()
 @click.argument("run_id", metavar="RUN", shell_complete=run_ids)
 @click.option("--auto", is_flag=True, help="Follow the run without a screen.")
-@click.option("--budget", callback=read_budget, metavar="TIME", help="Additional time, such as 5m.")
-@click.option("--trials", type=Whole(TRIALS), metavar="N", help="New maximum number of trials per model.")
-@click.option("--out", type=click.Path(), metavar="FILE", help="Copy the bundle to this file.")
+@run_option("budget", summary="Additional time, such as 5m.", shown_default="")
+@run_option("trials", summary="New maximum number of trials per model.")
+@run_option("out")
 @cluster_options
 @_view_options
-@web_options
+@gathered("view", View)
 def resume(
     run_id: str,
-    auto: bool,
     budget: float | None,
     trials: int | None,
     out: str | None,
     executor: Executor | None,
     address: str | None,
-    runs_dir: Path | None,
-    plain: bool,
-    as_json: bool,
-    quiet: bool,
-    verbose: bool,
-    web: bool,
-    port: int,
+    view: View,
 ) -> int:
     """Resume a stopped or killed run; complete fits are kept.
 
     RUN is an id, part of an id, a name, `last`, or a path with a slash. A run that somebody else made, or that was made on
     another machine, reads and writes only in its own folder; --out chooses another place for its bundle.
     """
-    _check_view(web, auto=auto, plain=plain, as_json=as_json)
-    place = runs_dir or default_runs_dir()
-    folder = find_run(run_id, place)
+    folder = find_run(run_id, view.runs_dir)
     checked = str(_checked_out(Path(out)).resolve()) if out else None
     from tabapp.headless.narration import say
 
     executor, address = chosen_cluster(folder.config(), executor, address)
     config = resumed_config(folder, budget, trials, out=checked, executor=executor, address=address, warn=say)
-    listening = _listen(port) if web else None
+    listening = _listen(view.port) if view.web else None
     save_resumed(folder, config)
     if listening is not None:
-        return _in_browser(folder, place, listening, start_engine=True)
-    if not (auto or plain or as_json) and screen_is_possible():
-        return _screen(folder, place, start_engine=True)
-    return _headless(folder, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose, start=True)
+        return _in_browser(folder, view.runs_dir, listening, start_engine=True)
+    if view.is_screen:
+        return _screen(folder, view.runs_dir, start_engine=True)
+    return _headless(folder, view, start=True)

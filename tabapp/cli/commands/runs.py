@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 
+from tabapp.cli.options import runs_dir_option
 from tabapp.headless.narration import echo_json, say
 from tabapp.run.record.description import RunDescription, describe_run
-from tabapp.run.record.folder import default_runs_dir, list_runs
+from tabapp.run.record.folder import list_runs
 
 
 def _listed(run: RunDescription) -> dict[str, Any]:
@@ -33,16 +34,15 @@ def _listed(run: RunDescription) -> dict[str, Any]:
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list on stdout.")
-@click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
-def runs(as_json: bool, runs_dir: Path | None) -> int:
+@runs_dir_option
+def runs(as_json: bool, runs_dir: Path) -> int:
     """List the runs, newest first."""
-    place = runs_dir or default_runs_dir()
-    described = [_listed(describe_run(folder)) for folder in list_runs(place)]
+    described = [_listed(describe_run(folder)) for folder in list_runs(runs_dir)]
     if as_json:
         echo_json(json.dumps(described, ensure_ascii=False, indent=1))
         return 0
     if not described:
-        say(f"No runs in {place} yet; start one with `tabapp DATA`.")
+        say(f"No runs in {runs_dir} yet; start one with `tabapp DATA`.")
         return 0
     from tabapp.headless.tables import print_table
     from tabapp.run.record.state import format_score

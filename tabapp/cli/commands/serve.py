@@ -8,12 +8,10 @@ import click
 from click.core import ParameterSource
 
 from tabapp.cli.completion import bundles as complete_bundles
-from tabapp.cli.options import Whole, device_option, read_budget, read_bytes, trust_option
+from tabapp.cli.options import device_option, read_budget, read_bytes, trust_option, whole
 from tabapp.errors import UsageError
 from tabapp.headless.narration import echo, say
-from tabapp.run.options.bounds import PORT, Bounds
 
-_POSITIVE = Bounds(1)
 _LONGEST_TOKEN = 4_096
 _PACKAGES = ("starlette", "uvicorn", "prometheus_client", "h11", "anyio")
 
@@ -22,7 +20,12 @@ _PACKAGES = ("starlette", "uvicorn", "prometheus_client", "h11", "anyio")
 @click.argument("bundles", metavar="[NAME=]BUNDLE…", nargs=-1, required=True, shell_complete=complete_bundles)
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
 @click.option(
-    "--port", type=Whole(PORT), default=8000, show_default=True, metavar="N", help="Port, or 0 for any that is free."
+    "--port",
+    type=whole("port", 0, 65535),
+    default=8000,
+    show_default=True,
+    metavar="N",
+    help="Port, or 0 for any that is free.",
 )
 @click.option(
     "--token",
@@ -48,11 +51,16 @@ _PACKAGES = ("starlette", "uvicorn", "prometheus_client", "h11", "anyio")
     help="Further name that the Host header may contain, such as that of a proxy. Can be repeated.",
 )
 @click.option(
-    "--workers", type=Whole(_POSITIVE), default=1, show_default=True, metavar="N", help="Model processes per bundle."
+    "--workers",
+    type=whole("workers"),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Model processes per bundle.",
 )
 @click.option(
     "--concurrency",
-    type=Whole(_POSITIVE),
+    type=whole("concurrency"),
     default=64,
     show_default=True,
     metavar="N",
@@ -60,7 +68,7 @@ _PACKAGES = ("starlette", "uvicorn", "prometheus_client", "h11", "anyio")
 )
 @click.option(
     "--max-rows",
-    type=Whole(_POSITIVE),
+    type=whole("max_rows"),
     default=10_000,
     show_default=True,
     metavar="N",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 import time
@@ -12,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tabapp import files
 from tabapp.cli.cluster import chosen_cluster, cluster_options
 from tabapp.cli.completion import bundles, tables
-from tabapp.cli.options import read_budget, trust_option
+from tabapp.cli.options import run_option, runs_dir_option, trust_option
 from tabapp.cli.output import metric_cells
 from tabapp.cli.reading import Reader, reading_options
 from tabapp.errors import DataError, ExitCode, UsageError
@@ -33,13 +33,11 @@ if TYPE_CHECKING:
 @click.option(
     "--data", "old_data", type=click.Path(path_type=Path), metavar="FILE", help="The training file, if it was moved."
 )
-@click.option(
-    "--budget", callback=read_budget, metavar="TIME", help="Time of the new run; that of the old one by default."
-)
+@run_option("budget", summary="Time of the new run; that of the old one by default.", shown_default="")
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE.tabapp", help="Copy the new bundle here.")
 @cluster_options
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON on stdout.")
-@click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
+@runs_dir_option
 @trust_option
 @reading_options
 def update(
@@ -51,7 +49,7 @@ def update(
     executor: Executor | None,
     address: str | None,
     as_json: bool,
-    runs_dir: Path | None,
+    runs_dir: Path,
     trust: Path | None,
     reader: Reader,
 ) -> int:
@@ -64,12 +62,12 @@ def update(
     from tabapp.bundle.files.contents import open_bundle
     from tabapp.bundle.writing.update import compare_bundles, rows_for_update
     from tabapp.headless.follow import follow
-    from tabapp.run.record.folder import create_run, default_runs_dir
+    from tabapp.run.record.folder import create_run
     from tabapp.run.record.resuming import on_chosen_machines
 
     reject_inputs(out, (bundle, new_data, old_data, trust))
     contents = open_bundle(bundle, trust=trust)
-    manifest, place = contents.manifest, (runs_dir or default_runs_dir()).absolute()
+    manifest, place = contents.manifest, runs_dir.absolute()
     config = _old_config(contents, place)
     source = _training_file(contents, old_data, config, place)
     reject_inputs(out, (source,))
@@ -93,8 +91,6 @@ def update(
     predictors = [load_boxed(path).predictor for path in (bundle, folder.bundle)]
     found = compare_bundles(predictors[0], predictors[1], rows.held_out, manifest.metric, seed=manifest.seed)
     if out is not None:
-        from tabapp import files
-
         try:
             files.write_bytes(out, files.read_regular(folder.bundle))
         except OSError as error:
@@ -146,8 +142,7 @@ def _training_file(contents: Contents, given: Path | None, config: RunConfig, pl
         )
     path = given or Path(config.data)
     try:
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+        found = files.sha256(path)
     except OSError:
         raise DataError(f"The training file {name} of the bundle is not at {path}. Give it with --data FILE.") from None
     if found != contents.manifest.data.get("sha256"):

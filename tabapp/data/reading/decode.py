@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from tabapp.data.limits import MemoryLimit
 from tabapp.data.schema import DataWarning
-from tabapp.errors import DataError, UsageError
+from tabapp.errors import DataError, UsageError, option
 from tabapp.files import open_to_read, read_regular
 
 _GZIP, _ZSTD, _ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"
@@ -214,7 +214,7 @@ def _decode_as(data: bytes, encoding: str, memory: MemoryLimit) -> tuple[bytes, 
         start = error.start if isinstance(error, UnicodeDecodeError) else len(data)
         line = data.count(b"\n", 0, start) + 1
         raise DataError(
-            f"{path}: line {line} (byte {start:,}) is not {encoding} text. Give another --encoding."
+            f"{path}: line {line} (byte {start:,}) is not {encoding} text. Give another {option('encoding')}."
         ) from None
     except (LookupError, ValueError):
         raise UsageError(

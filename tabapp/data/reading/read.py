@@ -17,7 +17,7 @@ from tabapp.data.reading.records import parse_rows
 from tabapp.data.reading.repairs import clean_bytes, drop_non_data_rows, use_decimal_points, warn_about_header
 from tabapp.data.schema import Column, DataWarning
 from tabapp.data.stored import StoredType
-from tabapp.errors import DataError, UsageError
+from tabapp.errors import DataError, UsageError, option
 
 _BLOCK = 8 << 20
 
@@ -136,7 +136,7 @@ def read_text(
     if options.decimal == ",":
         frame = use_decimal_points(frame)
     elif options.decimal not in (None, "."):
-        raise UsageError(f"--decimal is '.' or ',', not {options.decimal!r}")
+        raise UsageError(f"{option('decimal')} is '.' or ',', not {options.decimal!r}")
     return Reading(frame, "csv", dialect.delimiter, encoding, len(data), tuple(warnings))
 
 
@@ -150,5 +150,5 @@ def delimiter_option(delimiter: str | None) -> str | None:
         return None
     character = {"\\t": "\t", "tab": "\t", "TAB": "\t"}.get(delimiter, delimiter)
     if len(character) != 1 or not character.isascii() or character in '"\n\r':
-        raise UsageError(f"--delimiter is one ASCII character (or 'tab'), not {delimiter!r}")
+        raise UsageError(f"{option('delimiter')} is one ASCII character (or 'tab'), not {delimiter!r}")
     return character

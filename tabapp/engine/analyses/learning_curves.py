@@ -22,7 +22,7 @@ from tabapp.findings import CurvePoint
 from tabapp.run.analyses.learning_curve import RowCurveReady
 from tabapp.run.analyses.parts import Gain
 from tabapp.run.analyses.time_curve import TimeCurveReady
-from tabapp.run.options.config import format_duration
+from tabapp.run.options.units import format_duration
 
 Array = npt.NDArray[Any]
 

@@ -24,7 +24,7 @@ from tabapp.engine.fit.run_fit import features_folder, prepared_table
 from tabapp.engine.fit.seeds import seed_of
 from tabapp.engine.loop.board import Selected
 from tabapp.engine.plan.make_plan import NOT_MONOTONIC, shape_of, supports_monotonic
-from tabapp.errors import UsageError
+from tabapp.errors import UsageError, option
 from tabapp.features.prepare import FeaturePreparer, recipe_for
 from tabapp.models import registry
 from tabapp.models.contract import MONOTONIC, Plugin
@@ -62,7 +62,9 @@ def distill(
     """
     plan, data = run.plan, run.data
     if data.n_folds < 2:
-        raise UsageError("--distill needs predictions of all rows, which a run with one holdout does not have.")
+        raise UsageError(
+            f"{option('distill')} needs predictions of all rows, which a run with one holdout does not have."
+        )
     plugin, params = _student(run, name)
     soft = _soft_targets(run, teacher)
     typed_params = msgspec.convert(params, plugin.params_type)
@@ -101,9 +103,11 @@ def _student(run: FinishedRun, name: str) -> tuple[Plugin, dict[str, Any]]:
     """The plugin of the student, with the hyperparameters of its best trial in the run or else its defaults."""
     plugin = registry.get(name)
     if run.plan.task not in plugin.tasks:
-        raise UsageError(f"The model {name!r} does not support a {run.plan.task} task. Choose another --distill.")
+        raise UsageError(
+            f"The model {name!r} does not support a {run.plan.task} task. Choose another {option('distill')}."
+        )
     if run.plan.monotonic and not supports_monotonic(plugin):
-        raise UsageError(f"The model {name!r} {NOT_MONOTONIC}. Choose another --distill.")
+        raise UsageError(f"The model {name!r} {NOT_MONOTONIC}. Choose another {option('distill')}.")
     shape = shape_of(run.plan, run.data.schema)
     if (reason := plugin.supports(run.plan.task, shape)) is not None:
         raise UsageError(f"The model {name!r} cannot be used here. {reason}")

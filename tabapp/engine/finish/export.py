@@ -31,7 +31,7 @@ from tabapp.engine.loop.board import Selected, select_ensemble
 from tabapp.engine.plan.write_rows import read_sample
 from tabapp.ensemble.averaging import NO_AVERAGING
 from tabapp.ensemble.scaling import Calibration
-from tabapp.errors import UsageError
+from tabapp.errors import UsageError, option
 from tabapp.files import read_regular, write_bytes
 from tabapp.run.protocol import exporting as messages
 from tabapp.run.record.folder import RunFolder
@@ -155,7 +155,7 @@ def _within_limit(
     assert options.limit_ms is not None
     pool = pool_of(run)
     if not pool:
-        raise UsageError("No model of the run has all of its folds, so --limit-ms cannot compare them.")
+        raise UsageError(f"No model of the run has all of its folds, so {option('limit_ms')} cannot compare them.")
     speeds = Speeds(run, timing_rows(run, options.limit_rows))
     for candidate in pool:
         stage(f"measuring {candidate.model} {candidate.trial}")

@@ -35,7 +35,7 @@ from tabapp.engine.machine.contention import Contention
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.plan.write_rows import read_sample
 from tabapp.ensemble.averaging import NO_AVERAGING
-from tabapp.errors import BundleError, DataError, ExitCode, TabappError
+from tabapp.errors import BundleError, DataError, ExitCode, TabappError, option
 from tabapp.models import registry
 from tabapp.run.options.config import RunConfig
 from tabapp.run.record import events as ev
@@ -159,7 +159,7 @@ class Finish:
         code = ExitCode.INTERRUPTED if interrupted else ExitCode.NO_MODEL if failed else ExitCode.BUDGET
         message = {
             ExitCode.INTERRUPTED: "Interrupted before the first model had a score. There is no bundle.",
-            ExitCode.BUDGET: "The budget ended before the first model had a score. Set a longer --budget.",
+            ExitCode.BUDGET: f"The budget ended before the first model had a score. Set a longer {option('budget')}.",
             ExitCode.NO_MODEL: "No model could be trained: "
             + "; ".join(f"{row.title}: {row.reason}" for row in failed)
             + f". See the details in {self._folder.events}.",

@@ -16,7 +16,7 @@ from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.engine.fit.candidates import Candidate, Scorer
 from tabapp.engine.fit.run_fit import recipe_id
 from tabapp.ensemble.greedy import blend, select
-from tabapp.errors import UsageError
+from tabapp.errors import UsageError, option
 from tabapp.policy import POLICY
 
 REPEATS = 3
@@ -125,9 +125,9 @@ def select_within(
     if not chosen:
         fastest = min(pool, key=lambda candidate: speeds.total([candidate], n_models))
         needed = speeds.total([fastest], n_models)
-        advice = "" if n_models == 1 else ", or add --refit, which replaces the models of the folds by one"
+        advice = "" if n_models == 1 else f", or add {option('refit')}, which replaces the models of the folds by one"
         raise UsageError(
             f"No model of the run predicts {speeds.rows.height:,} rows within {limit:g} ms here. The fastest, {fastest.model}, "
-            f"needs {needed:.3g} ms. Raise --limit-ms{advice}."
+            f"needs {needed:.3g} ms. Raise {option('limit_ms')}{advice}."
         )
     return chosen

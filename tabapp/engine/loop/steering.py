@@ -16,11 +16,10 @@ from tabapp.engine.loop.board import Board
 from tabapp.engine.loop.clock import Clock
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.schedule.competition import Competition
-from tabapp.run.options.bounds import MAXIMUM_SHARE, MINIMUM_SHARE
-from tabapp.run.options.config import format_duration
+from tabapp.run.options.units import format_duration
 from tabapp.run.record import commands as cmd
 from tabapp.run.record import events as ev
-from tabapp.run.record.commands import AnyCommand
+from tabapp.run.record.commands import MAXIMUM_SHARE, MINIMUM_SHARE, AnyCommand
 from tabapp.run.record.folder import CommandReader, RunFolder
 
 Held = Literal["", "stopped", "paused"]

@@ -16,13 +16,13 @@ from tabapp.engine.machine.devices import CPU, device_class, device_for
 from tabapp.engine.machine.gpus import further_gpus
 from tabapp.engine.machine.slots import FIRST_SLOTS
 from tabapp.engine.plan.validation import choose_validation
-from tabapp.errors import UsageError, did_you_mean
+from tabapp.errors import UsageError, did_you_mean, option
 from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.contract import MONOTONIC, Plugin, Shape
 from tabapp.models.devices import existing_gpu, has_driver
 from tabapp.models.stated import stated_libraries, stated_title
-from tabapp.run.options.config import RunConfig, check_bounds, command_line
+from tabapp.run.options.config import RunConfig, check_config, command_line
 from tabapp.run.record import events as ev
 
 LEAST_UNLABELED = 200
@@ -297,7 +297,9 @@ def _planned_models(
     planned |= {name: plan_one(name) for name in names if name not in planned}
     if not any(model.reason is None for model in planned.values()):
         why = "; ".join(f"{name}: {planned[name].reason}" for name in names)
-        raise UsageError(f"None of the selected models can run ({why}). Change --models or --exclude.")
+        raise UsageError(
+            f"None of the selected models can run ({why}). Change {option('models')} or {option('exclude')}."
+        )
     return tuple(planned[name] for name in names)
 
 
@@ -325,12 +327,12 @@ def make_plan(
     Raises:
         UsageError: an option is not valid for this table.
     """
-    check_bounds(config)
+    check_config(config)
     task: Task = schema.task
     n_classes = len(schema.classes) if task != "regression" else 1
     if not schema.features:
         raise UsageError(
-            "No feature column is left. Ignore fewer columns, or set --kind for columns that are not used."
+            f"No feature column is left. Ignore fewer columns, or set {option('kind')} for columns that are not used."
         )
     device = device_of(config, machines)
     workers, n_threads = share_cores(config, machines)
@@ -375,18 +377,23 @@ def directions_of(config: RunConfig, schema: Schema) -> dict[str, int]:
     """
     if config.monotonic and schema.task == "multiclass":
         raise UsageError(
-            f"--monotonic is for a number or two classes; {schema.target!r} has {len(schema.classes)} classes. Leave it out."
+            f"{option('monotonic')} is for a number or two classes; {schema.target!r} has {len(schema.classes)} classes. "
+            "Leave it out."
         )
     if config.monotonic and config.other_targets:
-        raise UsageError("--monotonic is for one target. Name one --target, or leave --monotonic out.")
+        raise UsageError(
+            f"{option('monotonic')} is for one target. Name one {option('target')}, or leave {option('monotonic')} out."
+        )
     kinds = {column.name: column.kind for column in schema.features}
     for name in config.monotonic:
         if name not in kinds:
-            raise UsageError(f"--monotonic: {name!r} is not a feature column{did_you_mean(name, kinds) or '.'}")
+            raise UsageError(
+                f"{option('monotonic')}: {name!r} is not a feature column{did_you_mean(name, kinds) or '.'}"
+            )
         if kinds[name] != "numeric":
             raise UsageError(
-                f"--monotonic: {name!r} is {kinds[name]}, not numeric. Leave it out, or set --kind {name}=numeric if its cells are "
-                "numbers."
+                f"{option('monotonic')}: {name!r} is {kinds[name]}, not numeric. Leave it out, or set "
+                f"{option('kind', {name: 'numeric'})} if its cells are numbers."
             )
     return {name: 1 if sign == "+" else -1 for name, sign in config.monotonic.items()}
 
@@ -402,7 +409,9 @@ def device_of(config: RunConfig, machines: Machines | None = None) -> str:
     if config.device == "cpu" or (config.device == "auto" and not machines.gpus):
         return CPU
     if not machines.gpus:
-        raise UsageError(f"No node of the cluster has a GPU for --device {config.device}. Use --device cpu or auto.")
+        raise UsageError(
+            f"No node of the cluster has a GPU for {option('device', config.device)}. Use {option('device', 'cpu')} or auto."
+        )
     return FIRST_GPU
 
 

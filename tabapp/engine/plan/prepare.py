@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -10,7 +11,7 @@ import polars as pl
 from tabapp.data.infer import compare_with_test, infer_schema
 from tabapp.data.reading.read import Reading, ReadOptions, read_table
 from tabapp.data.schema import DataWarning, Schema
-from tabapp.errors import DataError
+from tabapp.errors import DataError, option
 from tabapp.run.options.config import RunConfig
 from tabapp.run.options.targets import resolve_targets
 from tabapp.run.record import events as ev
@@ -57,19 +58,8 @@ def infer(reading: Reading, config: RunConfig) -> Schema:
         DataError, UsageError: the table or an option is not valid.
     """
     target = config.target if config.target is None else resolve_targets(config.target, reading.frame.columns)[0]
-    schema = infer_schema(
-        reading.frame,
-        target=target,
-        task=config.task,
-        positive=config.positive,
-        kinds=config.kinds,
-        ignore=config.ignore,
-        group=config.group,
-        time=config.time,
-        weight=config.weight,
-        null=config.null,
-        stored=reading.stored,
-    )
+    options: dict[str, Any] = {**config.of_columns, "target": target}
+    schema = infer_schema(reading.frame, stored=reading.stored, **options)
     return msgspec.structs.replace(
         schema, warnings=(*reading.warnings, *schema.warnings, *_drift(reading, config, schema))
     )
@@ -115,7 +105,9 @@ def check_columns_of_more(more: pl.DataFrame | None, schema: Schema) -> None:
     absent = [column.name for column in schema.features if column.name not in present]
     if absent:
         shown = ", ".join(map(repr, absent[:MOST_NAMED])) + (" …" if len(absent) > MOST_NAMED else "")
-        raise DataError(f"The file of --unlabelled lacks columns of the table: {shown}. Add them or --ignore them.")
+        raise DataError(
+            f"The file of {option('unlabelled')} lacks columns of the table: {shown}. Add them or {option('ignore')} them."
+        )
 
 
 def n_rows(more: pl.DataFrame | None) -> int:

@@ -22,7 +22,7 @@ from tabapp.data.schema import Schema
 from tabapp.data.split import Folds, Target
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.plan.validation import describe_folds
-from tabapp.errors import DataError
+from tabapp.errors import DataError, option
 from tabapp.run.options.config import RunConfig
 
 LEAST_FOLDS = 3
@@ -130,11 +130,13 @@ def _with_other_metric(plan: Plan, config: RunConfig, scored: Scored, rows: Arra
     metric, why = metrics.get(plan.metric), scored.why([rows])
     other = metrics.get(metric.early_stopping)
     if not scored.is_defined(other.name, rows):
-        raise DataError(f"No row that is scored has a weight above 0 ({plan.validation}). Choose another --weight.")
+        raise DataError(
+            f"No row that is scored has a weight above 0 ({plan.validation}). Choose another {option('weight')}."
+        )
     problem = f"{metric.title} is undefined on the scored rows{f', which are {why}' if why else ''} ({plan.validation})"
-    way_out = "leave out --time" if config.time is not None else "choose another --validation"
+    way_out = f"leave out {option('time')}" if config.time is not None else f"choose another {option('validation')}"
     if config.metric is not None:
-        raise DataError(f"{problem}. Choose another --metric, such as {other.name}, or {way_out}.")
+        raise DataError(f"{problem}. Choose another {option('metric')}, such as {other.name}, or {way_out}.")
     note = f"{problem}. The metric of this run is {other.title} instead; --metric chooses another one."
     return _noted(plan, note, metric=other.name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tabapp.data.schema import Schema
 from tabapp.engine.machine.devices import CPU
-from tabapp.errors import UsageError
+from tabapp.errors import UsageError, option
 from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.contract import Shape
@@ -38,7 +38,7 @@ def choose_validation(config: RunConfig, schema: Schema, shape: Shape, workers: 
     if config.time is not None:
         if config.validation == "cv":
             raise UsageError(
-                "--time scores the latest rows, which --validation cv does not support. Remove one of them."
+                f"{option('time')} scores the latest rows, which {option('validation', 'cv')} does not support. Remove one of them."
             )
         return (
             1,

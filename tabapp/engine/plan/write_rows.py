@@ -25,7 +25,7 @@ from tabapp.engine.fit.run_data import OTHER_TARGETS, ROW_NUMBERS, UNLABELED
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.plan.scorable import Scored, split_rows
 from tabapp.engine.plan.validation import holdout_fraction
-from tabapp.errors import DataError
+from tabapp.errors import DataError, option
 from tabapp.run.options.config import RunConfig
 from tabapp.run.record.folder import RunFolder
 
@@ -75,7 +75,7 @@ def _weights(values: pl.Series) -> npt.NDArray[np.float32]:
     weights = values.alias("").cast(pl.Float32, strict=False).fill_null(0.0)
     if (weights < 0).any() or weights.sum() <= 0:
         raise DataError(
-            f"The weight column {values.name!r} has negative weights, or none above 0. Choose another --weight."
+            f"The weight column {values.name!r} has negative weights, or none above 0. Choose another {option('weight')}."
         )
     return weights.to_numpy()
 

@@ -19,18 +19,17 @@ import tabapp
 from tabapp import files
 from tabapp.engine.machine.capacity import Machines
 from tabapp.engine.remote import ray_tasks
-from tabapp.errors import UsageError
+from tabapp.errors import UsageError, option
 
 CHECK_SECONDS = 60.0
 CONNECT_SECONDS = 10.0
-NO_CLUSTER = "There is no Ray cluster at {address} ({reason}). Start one with `ray start --head`, or check --address."
+NO_CLUSTER = "There is no Ray cluster at {address} ({reason}). Start one with `ray start --head`, or check {option}."
 REFUSED = (
-    "No Ray cluster at {address} accepts this machine ({reason}). Check --address, and set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN "
+    "No Ray cluster at {address} accepts this machine ({reason}). Check {option}, and set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN "
     "or RAY_AUTH_TOKEN_PATH as on the machines of the cluster."
 )
 MODE, TOKEN, TOKEN_FILE = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 TOKEN_BYTES = 32
-MISSING = "--executor ray needs the package ray. Install it with `pip install 'tabapp[ray]'`."
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,9 @@ class Cluster:
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != "ray":
                 raise
-            raise UsageError(MISSING) from None
+            raise UsageError(
+                f"{option('executor', 'ray')} needs the package ray. Install it with `pip install 'tabapp[ray]'`."
+            ) from None
         self.ray = ray
         failure = REFUSED if self._listens() else NO_CLUSTER
         own: dict[str, Any] = {"num_cpus": cores, "include_dashboard": False} if self.address == "local" else {}
@@ -103,7 +104,7 @@ class Cluster:
                 )
         except (ConnectionError, ValueError, RuntimeError, OSError, ray.exceptions.RayError) as error:
             first = (str(error).splitlines() or [""])[0].partition(". ")[0][:160]
-            raise UsageError(failure.format(address=self.address, reason=first)) from None
+            raise UsageError(failure.format(address=self.address, reason=first, option=option("address"))) from None
 
     def _listens(self) -> bool:
         """Whether something listens at the address of a host; False if it is not one.
@@ -117,7 +118,8 @@ class Cluster:
         try:
             socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
         except OSError as error:
-            raise UsageError(NO_CLUSTER.format(address=self.address, reason=error.strerror or error)) from None
+            reason = error.strerror or error
+            raise UsageError(NO_CLUSTER.format(address=self.address, reason=reason, option=option("address"))) from None
         return True
 
     def nodes(self) -> list[Node]:
@@ -172,7 +174,7 @@ class Cluster:
                 if content != token:
                     raise UsageError(
                         f"The node {node.name} does not see the run folder {folder} ({content[:80]}). "
-                        "Choose a --runs-dir on storage that every node has under the same path."
+                        f"Choose a {option('runs_dir')} on storage that every node has under the same path."
                     )
                 if version != tabapp.__version__:
                     raise UsageError(

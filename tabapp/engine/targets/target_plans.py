@@ -14,9 +14,11 @@ from tabapp.engine.machine.capacity import Machines
 from tabapp.engine.plan.make_plan import Plan, choose_metric, make_plan, plan_event
 from tabapp.engine.plan.prepare import infer
 from tabapp.engine.plan.schema_events import schema_event
-from tabapp.errors import UsageError
-from tabapp.run.options.config import RunConfig, command_line, format_duration
-from tabapp.run.options.targets import join_targets, resolve_targets
+from tabapp.errors import UsageError, given
+from tabapp.run.options.config import RunConfig, command_line
+from tabapp.run.options.lists import join_list
+from tabapp.run.options.targets import resolve_targets
+from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
 
 SHORT_SECONDS = 10.0
@@ -71,7 +73,7 @@ def plan_targets(
         choose_metric(config.metric, plans[0].schema.task)
     if config.positive is not None and all(each.config.positive is None for each in plans):
         raise UsageError(
-            f"--positive {config.positive!r} is a class of none of the targets. Choose one of their classes."
+            f"{given('positive', config.positive)} is a class of none of the targets. Choose one of their classes."
         )
     return plans
 
@@ -89,7 +91,7 @@ def _plan_of(
     others = [other for other in names if other != name and other not in config.ignore]
     own = msgspec.structs.replace(
         config,
-        target=join_targets([name]),
+        target=join_list([name]),
         ignore=(*config.ignore, *others),
         other_targets=tuple(others),
         out=None,

@@ -8,7 +8,7 @@ from math import isfinite, isnan
 import msgspec
 
 from tabapp.findings import CurvePoint
-from tabapp.run.options.config import format_duration
+from tabapp.run.options.units import format_duration
 from tabapp.run.record.analysis import Series
 from tabapp.run.record.score_text import format_score
 from tabapp.run.record.state import RunState

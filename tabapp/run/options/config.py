@@ -1,24 +1,33 @@
-"""The options of a run, their defaults, and the equivalent command line."""
+"""The options of a run, each declared once, and the configuration that they make."""
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
-from tabapp.errors import UsageError
-from tabapp.run.options.bounds import FOLDS, SEED, TRIALS, WORKERS
-from tabapp.run.options.lists import join_list
+from tabapp.errors import UsageError, did_you_mean, option, spelled_in_python
+from tabapp.run.options.option import (
+    Choice,
+    Device,
+    Directions,
+    Duration,
+    Names,
+    Option,
+    Settings,
+    Share,
+    Size,
+    Target,
+    Whole,
+)
 
 Quality = Literal["fast", "balanced", "best"]
 Executor = Literal["local", "ray"]
 
 DEFAULT_BUDGET = 600.0
-MOST_HIDDEN = 0.9
-"""Largest share of the cells that networks hide in training."""
 
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -27,51 +36,204 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     Attributes:
         data: path of the table.
         budget: seconds that the whole run may take; None with `trials` set means no time limit.
-        trials: maximum trials per model; without a budget the run is reproducible.
-        address: of a Ray cluster; None means that of RAY_ADDRESS, or else a cluster of this machine's own.
-        unlabelled: path of a table of further rows, which are used without their target.
-        other_targets: columns that other runs of the same table predict, in the run of one of several targets; no option sets it.
-        hide_cells: share of the cells that networks hide in training.
-        monotonic: "+" for each column with which predictions may only rise, and "-" where they may only fall.
+        other_targets: columns that other runs of the same table predict, in the run of one of several targets.
         start: start as soon as the plan is ready; a screen sets it to False and sends the command `start`.
     """
 
     data: str
-    target: str | None = None
-    task: Literal["auto", "binary", "multiclass", "regression"] = "auto"
-    metric: str | None = None
-    budget: float | None = None
-    trials: int | None = None
-    quality: Quality = "balanced"
-    models: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    validation: Literal["auto", "holdout", "cv"] = "auto"
-    folds: int | None = None
-    group: str | None = None
-    time: str | None = None
-    weight: str | None = None
-    ignore: tuple[str, ...] = ()
-    kinds: dict[str, str] = {}
-    test: str | None = None
-    unlabelled: str | None = None
+    target: Annotated[
+        str | None,
+        Target(
+            "Task",
+            "Column to predict, or several; a name with a comma is in double quotes.",
+            "COL,…",
+            completion="columns",
+            shown_default="detected",
+            profile="Column to predict.",
+        ),
+    ] = None
+    task: Annotated[
+        Literal["auto", "binary", "multiclass", "regression"], Choice("Task", "Type of task.", None, profile=True)
+    ] = "auto"
+    metric: Annotated[
+        str | None,
+        Option(
+            "Task",
+            "roc_auc, log_loss, f1, rmse, mae, …, or the cost of errors: cost:fn=5,fp=1",
+            "NAME",
+            completion="metrics",
+        ),
+    ] = None
+    positive: Annotated[str | None, Option("Task", "Positive class of a binary target.", "CLASS", profile=True)] = None
+    budget: Annotated[
+        float | None,
+        Duration("Model search", "Time limit of the whole run, such as 90s, 10m or 2h.", "TIME", shown_default="10m"),
+    ] = None
+    trials: Annotated[
+        int | None, Whole("Model search", "Maximum trials per model; without --budget, there is no time limit.", "N")
+    ] = None
+    quality: Annotated[
+        Quality,
+        Choice("Model search", "Search effort: default parameters only, tuned, or tuned without shortcuts.", None),
+    ] = "balanced"
+    models: Annotated[
+        tuple[str, ...],
+        Names("Model search", "Use only these models; `tabapp models` lists them.", "A,B", completion="models"),
+    ] = ()
+    exclude: Annotated[tuple[str, ...], Names("Model search", "Exclude these models.", "A,B", completion="models")] = ()
+    seed: Annotated[int, Whole("Model search", "Random seed.", "N", least=0, most=2**31 - 1)] = 0
+    validation: Annotated[Literal["auto", "holdout", "cv"], Choice("Validation", "Validation scheme.", None)] = "auto"
+    folds: Annotated[
+        int | None,
+        Whole(
+            "Validation",
+            "Number of cross-validation folds.",
+            "K",
+            shown_default="8 below 3,000 rows, or 15,000 with a budget of 10m; else 5",
+            least=2,
+            most=50,
+        ),
+    ] = None
+    group: Annotated[
+        str | None,
+        Option(
+            "Validation",
+            "Column of groups; a split never separates the rows of a group.",
+            "COL",
+            completion="columns",
+            profile="Column of groups.",
+        ),
+    ] = None
+    time: Annotated[
+        str | None,
+        Option(
+            "Validation",
+            "Column with times; models are scored on the latest rows.",
+            "COL",
+            completion="columns",
+            profile="Column with times.",
+        ),
+    ] = None
+    weight: Annotated[
+        str | None, Option("Validation", "Column of row weights.", "COL", completion="columns", profile=True)
+    ] = None
+    ignore: Annotated[
+        tuple[str, ...],
+        Names(
+            "Columns",
+            "Columns to exclude from the features.",
+            "COL,…",
+            completion="columns",
+            profile="Columns to exclude.",
+        ),
+    ] = ()
+    kinds: Annotated[
+        dict[str, str],
+        Settings(
+            "Columns",
+            "Override the detected kind of a column.",
+            "COL=KIND,…",
+            profile=True,
+            keyword="kind",
+            form="COLUMN=KIND",
+            example=("zip", "categorical"),
+        ),
+    ] = {}
+    delimiter: Annotated[
+        str | None, Option("File format", "Column separator.", shown_default="detected", profile=True)
+    ] = None
+    encoding: Annotated[
+        str | None, Option("File format", "Text encoding.", "NAME", shown_default="detected", profile=True)
+    ] = None
+    decimal: Annotated[
+        str | None, Option("File format", "Decimal separator.", "CHAR", shown_default="detected", profile=True)
+    ] = None
+    null: Annotated[
+        tuple[str, ...], Names("File format", "Additional spellings of a missing value.", "TEXT,…", profile=True)
+    ] = ()
+    max_memory: Annotated[
+        int | None,
+        Size(
+            "File format",
+            "Memory that reading a table may use, such as 8GiB.",
+            "SIZE",
+            shown_default="80 % of what is free",
+            profile="Memory that reading a table may use, such as 8GiB [default: 80 % of what is free].",
+        ),
+    ] = None
+    test: Annotated[
+        str | None,
+        Option(
+            "Validation",
+            "Labeled file to score the final bundle on.",
+            "FILE",
+            completion="tables",
+            profile="Test file to compare with DATA.",
+        ),
+    ] = None
+    unlabelled: Annotated[
+        str | None,
+        Option(
+            "Model search",
+            "File of more rows without a target, for the models that learn from them.",
+            "FILE",
+            completion="tables",
+            profile="File of more rows without a target.",
+            other_flags=("--unlabeled",),
+        ),
+    ] = None
+    hide_cells: Annotated[
+        float,
+        Share(
+            "Model search",
+            "Share of cells hidden from networks in training, for data with missing cells.",
+            "SHARE",
+            shown_default="0",
+            most=0.9,
+        ),
+    ] = 0.0
+    monotonic: Annotated[
+        dict[str, str],
+        Directions(
+            "Model search",
+            "Columns with which predictions may only rise (+) or fall (-), for the models that support it.",
+            "COL=+|-,…",
+            form="COLUMN=+ or COLUMN=-",
+            example=("age", "+"),
+        ),
+    ] = {}
+    device: Annotated[str, Device("Resources", "Device to train on: auto, cpu, cuda (all GPUs) or cuda:N.", "NAME")] = (
+        "auto"
+    )
+    workers: Annotated[
+        int | None,
+        Whole("Resources", "Number of parallel fits on the cores, or auto.", "N", shown_default="auto", has_auto=True),
+    ] = None
+    memory_limit: Annotated[
+        int | None, Size("Resources", "Memory limit of the run with all of its processes, such as 8GiB.", "SIZE")
+    ] = None
+    executor: Annotated[
+        Executor, Choice("Resources", "Where fits run: local for this machine, ray for a cluster.", "NAME")
+    ] = "local"
+    address: Annotated[
+        str | None,
+        Option(
+            "Resources",
+            "Address of the Ray cluster.",
+            "ADDRESS",
+            shown_default="$RAY_ADDRESS, else a cluster on this machine",
+        ),
+    ] = None
+    out: Annotated[str | None, Option("Output", "Copy the bundle to this file.", "FILE", completion="files")] = None
+    name: Annotated[str | None, Option("Output", "Name of the run.")] = None
     other_targets: tuple[str, ...] = ()
-    hide_cells: float = 0.0
-    monotonic: dict[str, str] = {}
-    positive: str | None = None
-    seed: int = 0
-    device: str = "auto"
-    workers: int | None = None
-    memory_limit: int | None = None
-    executor: Executor = "local"
-    address: str | None = None
-    out: str | None = None
-    name: str | None = None
-    delimiter: str | None = None
-    encoding: str | None = None
-    decimal: str | None = None
-    null: tuple[str, ...] = ()
-    max_memory: int | None = None
     start: bool = True
+
+    @property
+    def of_columns(self) -> dict[str, Any]:
+        """What the user says of the columns, as keywords of `infer_schema`."""
+        names = ("target", "task", "positive", "kinds", "ignore", "group", "time", "weight", "null")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def budget_seconds(self) -> float | None:
@@ -81,29 +243,74 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return self.budget
 
 
-def check_hidden(share: object) -> float:
-    """Check a share of hidden cells, and return it.
+def _declared() -> dict[str, Option]:
+    found: dict[str, Option] = {}
+    for field in msgspec.structs.fields(RunConfig):
+        for declared in getattr(field.type, "__metadata__", ()):
+            default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+            complete = replace(declared, field=field.name, type=field.type.__origin__, default=default)
+            found[complete.name] = complete
+    return found
+
+
+OPTIONS = _declared()
+"""The options of a run by their names, in the order of the help."""
+NAMING = tuple(name for name, each in OPTIONS.items() if each.completion == "columns" or isinstance(each, Settings))
+"""The options that name columns."""
+DESCRIBING = tuple(name for name, each in OPTIONS.items() if each.profile)
+"""The options that say how a table is read and what its columns are."""
+
+
+@spelled_in_python()
+def config_from_keywords(data: str, options: Mapping[str, Any]) -> RunConfig:
+    """The configuration of a run from the keywords of Python.
+
+    Args:
+        data: path of the table.
+        options: values by keyword; None means the default.
+
+    Raises:
+        UsageError: a keyword is unknown or its value is invalid; names the keyword.
+    """
+    values: dict[str, Any] = {}
+    for keyword, value in options.items():
+        if keyword not in OPTIONS:
+            raise UsageError(f"There is no option {keyword!r}{did_you_mean(keyword, OPTIONS) or '.'}")
+        if value is not None:
+            values[OPTIONS[keyword].field] = OPTIONS[keyword].convert(value)
+    config = RunConfig(data=data, **values)
+    check_config(config)
+    check_folds(config)
+    return config
+
+
+def with_column_names(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords for a data frame, with names of columns as the run spells them."""
+    return {name: _named(value) if name in NAMING else value for name, value in options.items()}
+
+
+def _named(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {column_name(name): setting for name, setting in cast(Mapping[Any, Any], value).items()}
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return None if value is None else column_name(value)
+    return [column_name(name) for name in cast(Iterable[Any], value)]
+
+
+def column_name(name: object) -> str:
+    """The name of a data frame column in a run: text with single spaces inside and none around it."""
+    return " ".join(str(name).split())
+
+
+def check_config(config: RunConfig) -> None:
+    """Reject options that are out of range, and the address of a cluster that is not used.
 
     Raises:
         UsageError: names the option, its value and its range.
     """
-    if not isinstance(share, float | int) or not 0 <= share <= MOST_HIDDEN:
-        raise UsageError(f"--hide-cells {share!r} is not valid. Use a number from 0 to {MOST_HIDDEN:g}.")
-    return share
-
-
-def check_directions(directions: Mapping[str, str]) -> None:
-    """Check the values of `--monotonic`.
-
-    Raises:
-        UsageError: a value is neither + nor -.
-    """
-    for column, sign in directions.items():
-        if sign not in ("+", "-"):
-            raise UsageError(
-                f"--monotonic {column + '=' + sign!r} is not valid. Use {column}=+ if predictions may only rise with the "
-                f"column, or {column}=- if they may only fall."
-            )
+    for each in OPTIONS.values():
+        each.check(getattr(config, each.field))
+    check_address(config)
 
 
 def check_address(config: RunConfig) -> None:
@@ -113,28 +320,7 @@ def check_address(config: RunConfig) -> None:
         UsageError: names the missing option.
     """
     if config.address is not None and config.executor != "ray":
-        raise UsageError("--address is the address of a Ray cluster. Add --executor ray.")
-
-
-def check_bounds(config: RunConfig) -> None:
-    """Reject options that are out of range.
-
-    Raises:
-        UsageError: names the option, its value and its range.
-    """
-    SEED.check("--seed", config.seed)
-    for option, bounds, value in (
-        ("--folds", FOLDS, config.folds),
-        ("--trials", TRIALS, config.trials),
-        ("--workers", WORKERS, config.workers),
-    ):
-        if value is not None:
-            bounds.check(option, value)
-    check_address(config)
-    check_hidden(config.hide_cells)
-    check_directions(config.monotonic)
-    if config.budget is not None and not config.budget > 0:
-        raise UsageError(f"--budget {config.budget!r} is not valid. Use more than 0 seconds.")
+        raise UsageError(f"{option('address')} is the address of a Ray cluster. Add {option('executor', 'ray')}.")
 
 
 def check_folds(config: RunConfig) -> None:
@@ -146,49 +332,23 @@ def check_folds(config: RunConfig) -> None:
     if config.folds is None:
         return
     if config.validation == "holdout":
-        raise UsageError("--validation holdout scores one part of the rows, which has no --folds. Remove one of them.")
+        raise UsageError(
+            f"{option('validation', 'holdout')} scores one part of the rows, which has no {option('folds')}. Remove one of them."
+        )
     if config.time is not None:
-        raise UsageError("--time scores the latest rows, which have no --folds. Remove one of them.")
+        raise UsageError(
+            f"{option('time')} scores the latest rows, which have no {option('folds')}. Remove one of them."
+        )
 
 
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def parse_budget(text: str) -> float:
-    """Read a duration such as `90s`, `10m`, `1.5h` or plain seconds; returns seconds.
-
-    Raises:
-        UsageError: it is not a positive duration.
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]?)\s*", text)
-    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
-    if seconds <= 0:
-        raise UsageError(f"The budget {text!r} is not a duration; write it like 90s, 10m or 2h.")
-    return seconds
-
-
-_BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-
-
-def parse_bytes(text: str) -> int:
-    """Read a size such as `8GiB`, `512MiB` or plain bytes; returns bytes.
-
-    Raises:
-        UsageError: it is not a positive size.
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text, re.IGNORECASE)
-    size = int(float(match[1]) * _BYTES[match[2].lower()]) if match else 0
-    if size <= 0:
-        raise UsageError(f"The memory limit {text!r} is not a size; write it like 8GiB or 512MiB.")
-    return size
-
-
-def format_duration(seconds: float) -> str:
-    """Write seconds as a budget option would: 90s, 10m, 2h."""
-    for unit, size in (("h", 3600), ("m", 60)):
-        if seconds >= size and seconds % size == 0:
-            return f"{int(seconds // size)}{unit}"
-    return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
+def command_line(config: RunConfig) -> str:
+    """The command that starts an equal run without a screen, for copying into a script."""
+    words = ["tabapp", "--auto", config.data]
+    for each in OPTIONS.values():
+        value = getattr(config, each.field)
+        if value != each.default:
+            words += [each.flag, each.text(value)]
+    return shlex.join(words)
 
 
 def quoted_command(text: str) -> str:
@@ -199,24 +359,3 @@ def quoted_command(text: str) -> str:
     except ValueError:
         return ""
     return shlex.join(words) if words[:1] == ["tabapp"] else ""
-
-
-def command_line(config: RunConfig) -> str:
-    """The command that starts an equal run without a screen, for copying into a script."""
-    words = ["tabapp", "--auto", config.data]
-    defaults = RunConfig(data=config.data)
-    for field in config.__struct_fields__:
-        value = getattr(config, field)
-        if field in ("data", "start", "other_targets") or value == getattr(defaults, field):
-            continue
-        option = "--kind" if field == "kinds" else "--" + field.replace("_", "-")
-        if field == "budget":
-            text = format_duration(value)
-        elif field in ("kinds", "monotonic"):
-            text = join_list(f"{column}={setting}" for column, setting in value.items())
-        elif field in ("models", "exclude", "ignore", "null"):
-            text = join_list(value)
-        else:
-            text = str(value)
-        words += [option, text]
-    return shlex.join(words)

@@ -13,8 +13,7 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from tabapp.errors import UsageError
-from tabapp.run.options.lists import join_list
+from tabapp.errors import UsageError, given, option
 
 MOST_TARGETS = 50
 _LONGEST_FOLDER_NAME = 24
@@ -46,22 +45,17 @@ def split_targets(text: str) -> tuple[str, ...]:
         names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True, strict=True), [])]
     except csv.Error:
         raise UsageError(
-            f"--target {text!r} has an open quote. Write names with a comma in double quotes: '\"a,b\",c'."
+            f"{given('target', text)} has an open quote. Write names with a comma in double quotes: '\"a,b\",c'."
         ) from None
     names = [name for name in names if name]
     if not names:
-        raise UsageError(f"--target {text!r} contains no column. Name at least one.")
+        raise UsageError(f"{given('target', text)} contains no column. Name at least one.")
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
-        raise UsageError(f"--target names the column {name!r} twice. Name each target once.")
+        raise UsageError(f"{option('target')} names the column {name!r} twice. Name each target once.")
     if len(names) > MOST_TARGETS:
-        raise UsageError(f"--target names {len(names)} columns. A run has at most {MOST_TARGETS} targets.")
+        raise UsageError(f"{option('target')} names {len(names)} columns. A run has at most {MOST_TARGETS} targets.")
     return tuple(names)
-
-
-def join_targets(names: Sequence[str]) -> str:
-    """A value of `--target` that `split_targets` reads as these names."""
-    return join_list(names)
 
 
 def resolve_targets(text: str, columns: Collection[str]) -> tuple[str, ...]:

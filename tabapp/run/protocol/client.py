@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from tabapp import files
 from tabapp.children import module_command
-from tabapp.errors import UsageError
+from tabapp.errors import UsageError, spelling_of_children
 from tabapp.run.record.folder import RunFolder
 
 DISK_FULL = 74
@@ -64,7 +64,7 @@ def _start(folder: RunFolder, *, detached: bool) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env={"OMP_NUM_THREADS": "1", **os.environ, "PYTHONUNBUFFERED": "1"},
+            env={"OMP_NUM_THREADS": "1", **os.environ, **spelling_of_children(), "PYTHONUNBUFFERED": "1"},
             start_new_session=detached,
         )
 

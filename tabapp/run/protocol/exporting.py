@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from tabapp.children import module_command
-from tabapp.errors import BundleError, DataError, ExitCode, TabappError, UsageError
+from tabapp.errors import TabappError, UsageError, error_for, option, spelling_of_children
 from tabapp.run.record.folder import RunFolder
 from tabapp.run.record.messages import Message, Vocabulary
 
@@ -42,11 +43,13 @@ class ExportOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def check(self) -> None:
         """Raises: UsageError: the options contradict each other or are out of range."""
         if self.distill is not None and (self.refit or self.limit_ms is not None):
-            raise UsageError("--distill trains one model on all rows. Omit --refit and --limit-ms.")
+            raise UsageError(
+                f"{option('distill')} trains one model on all rows. Omit {option('refit')} and {option('limit_ms')}."
+            )
         if self.limit_ms is not None and not self.limit_ms > 0:
-            raise UsageError(f"--limit-ms {self.limit_ms:g} is not above 0.")
+            raise UsageError(f"{option('limit_ms')} {self.limit_ms:g} is not above 0.")
         if self.limit_rows < 1:
-            raise UsageError(f"--limit-rows {self.limit_rows} is not above 0.")
+            raise UsageError(f"{option('limit_rows', self.limit_rows)} is not above 0.")
 
 
 class ExportMessage(Message, frozen=True, kw_only=True, tag_field="event"):
@@ -110,12 +113,6 @@ AnyExportMessage = StageStarted | Compared | Written | Failed
 
 EXPORT: Vocabulary[AnyExportMessage] = Vocabulary("message of the exporter", "event", AnyExportMessage)
 
-_ERRORS: dict[int, type[TabappError]] = {
-    ExitCode.USAGE: UsageError,
-    ExitCode.DATA: DataError,
-    ExitCode.BUNDLE: BundleError,
-}
-
 
 def run_export(
     folder: RunFolder, out: Path, options: ExportOptions, receive: Callable[[AnyExportMessage], None]
@@ -132,14 +129,17 @@ def run_export(
     command = module_command(
         "tabapp.processes.exporter", str(folder.path), str(out), msgspec.json.encode(options).decode()
     )
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    environment = {**os.environ, **spelling_of_children()}
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+    )
     assert process.stdout is not None
     is_written = False
     try:
         for line in process.stdout:
             message = EXPORT.decode(line)
             if isinstance(message, Failed):
-                raise _ERRORS.get(message.exit_code, TabappError)(message.message)
+                raise error_for(message.exit_code, message.message)
             is_written = isinstance(message, Written)
             receive(message)
         code = process.wait()

@@ -9,6 +9,9 @@ from typing import Any
 
 from tabapp.run.record.messages import Message, Vocabulary
 
+MINIMUM_SHARE, MAXIMUM_SHARE = 1 / 8, 8.0
+"""A user's factor on a model's share of the time."""
+
 
 class Command(Message, frozen=True, kw_only=True, tag_field="command"):
     """The base of all commands."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from tabapp import files
-from tabapp.errors import UsageError
+from tabapp.errors import UsageError, option
 from tabapp.run.options.config import RunConfig
 from tabapp.run.record.events import RunFinished
 from tabapp.run.record.folder import RunFolder
@@ -41,12 +41,14 @@ def own_config(folder: RunFolder, warn: Callable[[str], None] | None = None) -> 
     data = inside(folder, config.data) or folder.path / "data.csv"
     confined = msgspec.structs.replace(config, data=str(data), out=None, executor="local", address=None, **kept)
     named = {name: getattr(config, name) for name in (*TABLES, "out")}
-    left_out = [f"--{name} {shown(path)}" for name, path in named.items() if path is not None and not kept.get(name)]
+    left_out = [
+        f"{option(name)} {shown(path)}" for name, path in named.items() if path is not None and not kept.get(name)
+    ]
     if left_out and warn is not None:
         warn(
             f"The run {folder.run} was made by another user, on another machine, or by an older version. Files that it names "
             f"elsewhere are not used: {', '.join(left_out)}. Copy a table into the run folder to use it; `tabapp resume` with "
-            "--out writes the bundle to another place."
+            f"{option('out')} writes the bundle to another place."
         )
     return confined
 
@@ -78,7 +80,7 @@ def reject_outside(options: Iterable[str]) -> None:
     """
     for name in options:
         if name in OUTSIDE:
-            raise UsageError(f"--{name} is chosen when a run is created. Start a new run with it.")
+            raise UsageError(f"{option(name)} is chosen when a run is created. Start a new run with it.")
 
 
 def bundle_of(folder: RunFolder, finished: RunFinished | None, *, is_own: bool) -> Path:

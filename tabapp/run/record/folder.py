@@ -27,7 +27,7 @@ from pathlib import Path
 import msgspec
 
 from tabapp import files
-from tabapp.errors import UsageError, did_you_mean
+from tabapp.errors import UsageError, did_you_mean, option
 from tabapp.run.options.config import RunConfig
 from tabapp.run.options.places import reject_inputs, reject_undecodable, tables_of
 from tabapp.run.record import events as ev
@@ -247,7 +247,8 @@ def create_run(config: RunConfig, runs_dir: Path) -> RunFolder:
         folder.save_config(config)
     except OSError as error:
         raise UsageError(
-            f"No run can be created in {runs_dir}: {error.strerror}. Choose another folder with --runs-dir or TABAPP_RUNS_DIR."
+            f"No run can be created in {runs_dir}: {error.strerror}. Choose another folder with "
+            f"{option('runs_dir')} or TABAPP_RUNS_DIR."
         ) from None
     return folder
 

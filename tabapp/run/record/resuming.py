@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from tabapp.errors import UsageError
+from tabapp.errors import UsageError, option
 from tabapp.run.options.config import Executor, RunConfig, check_address
 from tabapp.run.options.places import reject_undecodable
 from tabapp.run.record.confining import own_config, shown
@@ -65,7 +65,7 @@ def resumed_config(
     finished = replay(history).finished
     if finished is not None and finished.status == "ok" and budget is None and trials is None:
         raise UsageError(
-            f"The run {folder.run} is complete; give it more with --budget or --trials, or start a new one."
+            f"The run {folder.run} is complete; give it more with {option('budget')} or {option('trials')}, or start a new one."
         )
     recorded = folder.config()
     config = msgspec.structs.replace(own_config(folder, warn), start=True)
@@ -96,7 +96,7 @@ def on_chosen_machines(
     if executor is None and recorded.executor == "ray":
         raise UsageError(
             f"The run used a Ray cluster. Use `{command} --executor ray --address ADDRESS` to continue on a cluster, or "
-            "--executor local to continue on this machine."
+            f"{option('executor', 'local')} to continue on this machine."
         )
     config = msgspec.structs.replace(config, executor=executor or "local", address=address)
     check_address(config)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tabapp.errors import UsageError
+from tabapp.errors import UsageError, option
 from tabapp.run.record.folder import RunFolder
 
 
@@ -19,5 +19,5 @@ def run_of_target(folder: RunFolder, target: str | None) -> RunFolder:
         return folder
     if target not in runs:
         shown = f"its targets are {', '.join(map(repr, runs))}" if runs else "it has a single target"
-        raise UsageError(f"Choose a target of the run {folder.run} with --target; {shown}.")
+        raise UsageError(f"Choose a target of the run {folder.run} with {option('target')}; {shown}.")
     return RunFolder(runs[target])

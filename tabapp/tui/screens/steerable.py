@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tabapp.run.options.bounds import MAXIMUM_SHARE, MINIMUM_SHARE
-from tabapp.run.options.config import format_duration
+from tabapp.run.options.units import format_duration
 from tabapp.run.record import commands as cmd
 from tabapp.run.record import events as ev
+from tabapp.run.record.commands import MAXIMUM_SHARE, MINIMUM_SHARE
 from tabapp.run.record.state import RunState
 from tabapp.tui.chrome.actions import has_started, phase_of
 from tabapp.tui.dialogs.basic import Decision, Option

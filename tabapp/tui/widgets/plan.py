@@ -6,7 +6,7 @@ import re
 import textwrap
 from dataclasses import dataclass
 
-from tabapp.run.options.config import format_duration
+from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, count, short_command

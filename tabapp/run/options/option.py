@@ -1,0 +1,273 @@
+"""The kinds of options of a run. Each reads values from text and from Python, checks them, and writes them as text.
+
+`RunConfig` declares every option once, as an `Option` in the type of its field. The command line, its help and its completion, the
+keywords of Python, the equivalent command, the configuration file, the documentation and errors follow from it.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from datetime import timedelta
+from typing import Any, Literal, SupportsIndex, TypeGuard, get_args
+
+import msgspec
+
+from tabapp.errors import UsageError, did_you_mean, given, option
+from tabapp.run.options.lists import join_list, split_list
+from tabapp.run.options.units import format_duration, parse_budget, parse_bytes
+
+Completion = Literal["columns", "metrics", "models", "tables", "files"]
+Section = Literal["Task", "Model search", "Validation", "Columns", "File format", "Resources", "Output"]
+"""A section of the help of `tabapp`."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option whose value is text.
+
+    Attributes:
+        section: where the help lists it.
+        summary: its line in the help, without the default.
+        metavar: what the help calls its value; None for a choice, whose values it lists.
+        shown_default: the default in the help, where that of the field does not say it.
+        completion: what the shell offers as a value.
+        profile: its line in the help of `tabapp profile`, which takes it too; True for the same summary, False for no such option.
+        keyword: its name, with underscores, if it is not that of its field.
+        other_flags: further spellings on the command line.
+        field, type, default: those of the field of `RunConfig`.
+    """
+
+    section: Section
+    summary: str
+    metavar: str | None = "TEXT"
+    _: KW_ONLY
+    shown_default: str = ""
+    completion: Completion | None = None
+    profile: str | bool = False
+    keyword: str = ""
+    other_flags: tuple[str, ...] = ()
+    field: str = ""
+    type: Any = str
+    default: Any = None
+
+    @property
+    def name(self) -> str:
+        """The keyword in Python, and the long option of the command line with underscores."""
+        return self.keyword or self.field
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def help(self) -> str:
+        """Its line in the help."""
+        default = self.shown_default or ("" if self.default in (None, (), {}) else self.text(self.default))
+        return f"{self.summary.removesuffix('.')} [default: {default}]." if default else self.summary
+
+    def parse(self, text: str) -> Any:
+        """Read a value from the command line or the configuration file.
+
+        Raises:
+            UsageError: names the option, the value and what is valid.
+        """
+        return text
+
+    def text(self, value: Any) -> str:
+        """Write a value as `parse` reads it."""
+        return str(value)
+
+    def convert(self, value: Any) -> Any:
+        """Read a value from Python.
+
+        Raises:
+            UsageError: names the option and the value.
+        """
+        if isinstance(value, os.PathLike):
+            value = os.fspath(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        elif isinstance(value, SupportsIndex) and not isinstance(value, int):
+            value = operator.index(value)
+        try:
+            return msgspec.convert(self._plain(value), self.type)
+        except msgspec.ValidationError as error:
+            reason = str(error).partition(" - at ")[0]
+            raise UsageError(f"{given(self.name, value)} cannot be used: {reason[:1].lower()}{reason[1:]}.") from None
+
+    def _plain(self, value: Any) -> Any:
+        """A value of another type as one that the field may have."""
+        return value
+
+    def check(self, value: Any) -> None:
+        """Reject a value of the field that is out of range.
+
+        Raises:
+            UsageError: names the option, the value and its range.
+        """
+
+
+def _is_list(value: Any) -> TypeGuard[Iterable[Any]]:
+    return isinstance(value, Iterable) and not isinstance(value, str | Mapping)
+
+
+class Choice(Option):
+    """One of the values of the `Literal` type of the field."""
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return get_args(self.type)
+
+    def convert(self, value: Any) -> str:
+        if value not in self.choices:
+            hint = did_you_mean(str(value), self.choices) or f"; use one of {', '.join(self.choices)}."
+            raise UsageError(f"{given(self.name, value)} is not known{hint}")
+        return value
+
+
+class Target(Option):
+    """The name of one column, or of several as a line of CSV."""
+
+    def _plain(self, value: Any) -> Any:
+        return join_list([str(name) for name in value]) if _is_list(value) else value
+
+
+class Names(Option):
+    """Names separated by commas."""
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        return split_list(text)
+
+    def text(self, value: Any) -> str:
+        return join_list(value)
+
+    def _plain(self, value: Any) -> Any:
+        return split_list(value) if isinstance(value, str) else tuple(value) if _is_list(value) else value
+
+
+@dataclass(frozen=True)
+class Settings(Option):
+    """A setting for each of several columns.
+
+    Attributes:
+        form: of the text of one setting.
+        example: a column and its setting.
+    """
+
+    form: str = "COLUMN=SETTING"
+    example: tuple[str, str] = ("", "")
+
+    def parse(self, text: str) -> dict[str, str]:
+        settings: dict[str, str] = {}
+        for item in split_list(text):
+            column, equals, setting = item.rpartition("=")
+            if not equals:
+                example = option(self.name, dict([self.example]))
+                raise UsageError(f"{given(self.name, item)} does not have the form {self.form}. Example: {example}.")
+            settings[column.strip()] = setting.strip()
+        return settings
+
+    def text(self, value: Any) -> str:
+        return join_list(f"{column}={setting}" for column, setting in value.items())
+
+    def _plain(self, value: Any) -> Any:
+        return self.parse(value) if isinstance(value, str) else value
+
+
+class Directions(Settings):
+    """For each column, "+" if predictions may only rise with it, and "-" if they may only fall."""
+
+    def check(self, value: Any) -> None:
+        for column, sign in value.items():
+            if sign not in ("+", "-"):
+                raise UsageError(
+                    f"{given(self.name, f'{column}={sign}')} is not valid. Use {column}=+ if predictions may only rise with the "
+                    f"column, or {column}=- if they may only fall."
+                )
+
+
+@dataclass(frozen=True)
+class Whole(Option):
+    """A whole number from `least` to `most`, or None, which may be written as "auto" with `has_auto`."""
+
+    least: int = 1
+    most: int | None = None
+    has_auto: bool = False
+
+    def parse(self, text: str) -> int | None:
+        if self.has_auto and text == "auto":
+            return None
+        if not re.fullmatch(r"[+-]?\d+", text):
+            self.check(text)
+        return int(text)
+
+    def _plain(self, value: Any) -> Any:
+        return None if self.has_auto and value == "auto" else value
+
+    def check(self, value: Any) -> None:
+        is_whole = isinstance(value, int) and self.least <= value and (self.most is None or value <= self.most)
+        if value is not None and not is_whole:
+            allowed = f"{self.least} {'or more' if self.most is None else f'to {self.most}'}"
+            more = ", or auto" if self.has_auto else ""
+            raise UsageError(f"{given(self.name, value)} is not valid. Use a whole number, {allowed}{more}.")
+
+
+@dataclass(frozen=True)
+class Share(Option):
+    """A number from 0 to `most`."""
+
+    most: float = 1.0
+
+    def parse(self, text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise self._invalid(text) from None
+
+    def check(self, value: Any) -> None:
+        if not 0 <= value <= self.most:
+            raise self._invalid(value)
+
+    def _invalid(self, value: object) -> UsageError:
+        return UsageError(f"{given(self.name, value)} is not valid. Use a number from 0 to {self.most:g}.")
+
+
+class Duration(Option):
+    """Seconds, or None."""
+
+    def parse(self, text: str) -> float:
+        return parse_budget(text)
+
+    def text(self, value: Any) -> str:
+        return format_duration(value)
+
+    def _plain(self, value: Any) -> Any:
+        value = parse_budget(value) if isinstance(value, str) else value
+        return value.total_seconds() if isinstance(value, timedelta) else value
+
+    def check(self, value: Any) -> None:
+        if value is not None and not value > 0:
+            raise UsageError(f"{given(self.name, value)} is not valid. Use more than 0 seconds.")
+
+
+class Size(Option):
+    """Bytes, or None."""
+
+    def parse(self, text: str) -> int:
+        return parse_bytes(text)
+
+    def _plain(self, value: Any) -> Any:
+        return parse_bytes(value) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
+class Device(Option):
+    """The name of a device."""
+
+    has_auto: bool = True
+
+    def check(self, value: Any) -> None:
+        if not re.fullmatch(r"cpu|cuda(:\d+)?", value) and not (self.has_auto and value == "auto"):
+            raise UsageError(f"Unknown device {value!r}. Use {'auto, ' if self.has_auto else ''}cpu, cuda or cuda:N.")
