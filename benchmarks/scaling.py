@@ -164,7 +164,7 @@ def measure_engine(n_fits: int, place: Path) -> list[dict[str, Any]]:
     meter.wrap(conductor._trials, "_record", "Optuna: tell")
     meter.wrap(conductor._trials, "prune", "Optuna: tell")
     meter.wrap(conductor.scheduler, "next_work", "scheduler")
-    meter.wrap(conductor.board, "measured_gain", "gain over the ensemble")
+    meter.wrap(conductor.board, "_measured_gain", "gain over the ensemble")
     meter.wrap(conductor.board, "rows", "leaderboard")
     meter.wrap(conductor.evaluations, "refresh", "evaluations")
     meter.wrap(conductor._display._meter, "measure", "resources")

@@ -84,14 +84,6 @@ class Policy:
     this value over the square root of the rows of the fold."""
     doubt_share: float = 0.03
     """So may other candidates whose other folds take at most this share of all time."""
-    gain_spread: float = measured(0.01, "lab_variants.json")
-    """Standard deviation of the gains of candidates around what is expected of their kind, for small gains. Measurements on few
-    rows are shrunk towards that, so that less time goes to candidates that count nowhere."""
-    gain_tail: float = 0.5
-    """This share of the measured difference is added to it, since gains have heavy tails: on some tables, one model has half the
-    error of all others."""
-    gain_of_merit: float = 0.005
-    """Expected gain of the defaults of a model with merit 1; that of others is in proportion to their merit."""
     affordable_share: float = 0.6
     """A candidate is begun, and continued before others after its first fold, only if its folds take at most this share of the time
     that all workers have left."""

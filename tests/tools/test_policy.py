@@ -16,7 +16,7 @@ from tabapp.policy import POLICY
 UNSUPPORTED = (
     "cap_share", "holdout_cap_share", "cap_of_all", "prior_weight", "most_ratio", "safety", "overrun", "longest",
     "short_share", "cheap_share", "quick_share", "cheap_seconds", "n_rivals", "first_share", "dropped_share", "drop_rate",
-    "n_dropped", "small_share", "least_share", "gain_of_all_time", "trial_noise", "doubt_share", "gain_tail", "gain_of_merit",
+    "n_dropped", "small_share", "least_share", "gain_of_all_time", "trial_noise", "doubt_share",
     "affordable_share", "leader_share", "large_gain", "price_of_all_time_left", "racing_spreads", "far_behind",
     "ensemble_candidates", "selection_rounds", "interim_candidates", "interim_rounds", "interim_rows", "least_weight", "harm",
     "calibrated_rows", "trusted_rows", "most_pull", "most_averaging", "least_temperature_factor",
@@ -36,13 +36,6 @@ def second_trials_of_tiny_models_help(results: dict[str, Any]) -> bool:
     return error < 0.995 * without
 
 
-def shrunk_gains_save_time(results: dict[str, dict[str, list[float]]]) -> bool:
-    """Without shrinkage, more of the time goes to candidates that count nowhere."""
-    nowhere = {name: np.mean([each[2] for each in draws.values()]) for name, draws in results.items()}
-    rival = "engine.gains.SPREAD=1e9"
-    return all(nowhere[f"today's constants|{s}"] < 0.8 * nowhere[f"{rival}|{s}"] for s in (60, 120, 240))
-
-
 def sharper_selection_helps(results: list[dict[str, Any]]) -> bool:
     """On the other half of the rows, the log loss is lower on average, and on no table clearly higher."""
     ratios = [np.mean(np.divide(*reversed(run["losses"]))) for run in results]
@@ -57,7 +50,6 @@ def the_penalty_gains_most(results: list[dict[str, Any]]) -> bool:
 
 SUPPORTS: dict[str, Callable[[Any], bool]] = {
     "tiny_share": second_trials_of_tiny_models_help,
-    "gain_spread": shrunk_gains_save_time,
     "sharper": sharper_selection_helps,
     "scaling_penalty": the_penalty_gains_most,
 }

@@ -19,7 +19,7 @@ from tabapp.engine.fit.candidates import Candidate, Score, Scorer, digest
 from tabapp.engine.loop.time_share import Allowance
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.schedule.competition import Competition
-from tabapp.engine.schedule.gains import Gain, gain_over, prior_gain
+from tabapp.engine.schedule.gains import gain_over
 from tabapp.ensemble.averaging import NO_AVERAGING, Averaging
 from tabapp.ensemble.greedy import cross_fitted
 from tabapp.ensemble.scaling import Calibration, ClassScaling
@@ -214,10 +214,11 @@ class Board:
         return {} if self.selected is None else {candidate.key: weight for candidate, weight in self.selected.members}
 
     def gain(self, candidate: Candidate, beside: tuple[Candidate, ...] = ()) -> float:
-        """How much lower the error of the current ensemble is expected to be with a candidate, as a share of the error: the
-        difference of its score to 1, or the score itself if lower is better. It is measured on the rows of the candidate's folds.
+        """How much lower the error of the current ensemble is with a candidate, as a share of the error: the difference of its
+        score to 1, or the score itself if lower is better. It is measured on the rows of the candidate's folds.
 
-        Without an ensemble, the best other candidate on these rows takes its place; infinite without that.
+        Without an ensemble, the best other candidate on these rows takes its place; infinite without that. Where the metric is
+        undefined on the rows, just as much as all time is worth.
 
         Args:
             beside: candidates that join the ensemble first, if it has a score.
@@ -227,8 +228,7 @@ class Board:
         state = tuple(len(c.results) for c in (candidate, *beside)), self._state_of_rivals()
         known = self._gains.get(keys)
         if known is None or known[0] != state:
-            prior = prior_gain(candidate.trial, self.competition.models[candidate.model].merit, self.policy)
-            known = self._gains[keys] = state, self.measured_gain(candidate, beside).shrunk(prior, self.policy)
+            known = self._gains[keys] = state, self._measured_gain(candidate, beside)
         return known[1]
 
     def _state_of_rivals(self) -> object:
@@ -237,8 +237,7 @@ class Board:
             return self.n_selections
         return tuple((candidate.key, len(candidate.results)) for candidate in self.competition.candidates.values())
 
-    def measured_gain(self, candidate: Candidate, beside: tuple[Candidate, ...] = ()) -> Gain:
-        """The gain on the rows of the candidate's folds."""
+    def _measured_gain(self, candidate: Candidate, beside: tuple[Candidate, ...]) -> float:
         prediction, covered = self.scorer.out_of_fold(candidate)
         if self.selected is not None:
             blended = np.zeros(prediction.shape, dtype=np.float32)
@@ -259,8 +258,8 @@ class Board:
             for known, rows in rivals
             if rows.any()
         ]
-        # A gain is NaN where the metric is undefined on the rows that both have.
-        return min(gains, key=lambda gain: math.inf if math.isnan(gain.value) else gain.value, default=Gain(math.inf))
+        known_gains = [gain for gain in gains if not math.isnan(gain)]
+        return min(known_gains, default=self.policy.gain_of_all_time if gains else math.inf)
 
     def _eligible(self) -> list[Candidate]:
         """The candidates that may join the ensemble: all of them if the user excludes every model that has a score."""

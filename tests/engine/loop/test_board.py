@@ -16,7 +16,7 @@ from tabapp.engine.loop import board as board_module
 from tabapp.engine.loop.board import Board, Selected
 from tabapp.engine.loop.time_share import Allowance
 from tabapp.engine.plan.make_plan import PlannedModel
-from tabapp.engine.schedule.gains import Gain, gain_over, prior_gain
+from tabapp.engine.schedule.gains import gain_over
 from tabapp.policy import POLICY
 from tests.engine.schedule.test_scheduler import finish, make
 
@@ -125,46 +125,25 @@ def test_a_gain_is_the_share_of_the_error_that_the_best_blend_removes(board: Boa
     rows = FOLD == 0
     # Equal and independent errors are best blended in equal parts.
     blended = np.sqrt(np.mean(((noise + other)[rows] / 2) ** 2) / np.mean(noise[rows] ** 2))
-    measured = board.measured_gain(independent)
-    assert measured.value == pytest.approx(1 - blended, abs=1e-5)
-    assert board.gain(independent) == measured.shrunk(prior_gain(0, 1.0))
-
-
-def test_the_standard_error_of_a_gain_is_that_of_other_rows(board: Board, predictions: Predictions) -> None:
-    values: list[float] = []
-    errors: list[float] = []
-    for _ in range(60):
-        noise, other = GENERATOR.normal(size=(2, ROWS))
-        select(board, TARGET + noise)
-        gain = board.measured_gain(candidate_with(board, predictions, "a", TARGET + 0.8 * noise + 0.4 * other, folds=1))
-        values.append(gain.value)
-        errors.append(gain.error)
-    assert np.mean(errors) == pytest.approx(np.std(values), rel=0.4)
-
-
-def test_a_noisy_gain_is_shrunk_and_a_clear_one_is_not() -> None:
-    assert Gain(0.5).shrunk(0.01) == 0.5
-    assert Gain(float("inf"), 0.1).shrunk(0.01) == float("inf")
-    assert Gain(-0.02, 0.05).shrunk(0.01) == pytest.approx(0.01, abs=0.005)
-    assert Gain(0.4, 0.05).shrunk(0.01) == pytest.approx(0.4, abs=0.05)
-    assert Gain(0.02, 0.02).shrunk(0.0) < Gain(0.02, 0.01).shrunk(0.0) < 0.02
+    assert board.gain(independent) == pytest.approx(1 - blended, abs=1e-5)
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 40])
 @pytest.mark.parametrize("metric", [metric.name for metric in metrics.for_task("binary")])
-def test_a_gain_that_cannot_be_measured_is_what_is_expected(metric: str, n_rows: int) -> None:
+def test_a_gain_is_a_number_unless_the_metric_is_undefined(metric: str, n_rows: int) -> None:
     positive = np.zeros(n_rows, dtype=np.int64)
     positive[0] = 1
     known, added = (np.column_stack([1 - p, p]).astype(np.float32) for p in GENERATOR.random((2, n_rows)))
     scorer = cast(Any, SimpleNamespace(target=positive, weight=None))
     gain = gain_over([known], added, np.ones(n_rows, dtype=np.bool_), scorer, metric, 0)
-    assert np.isfinite(gain.shrunk(0.01))
-    if n_rows == 1 or metric == "roc_auc":
-        assert gain.shrunk(0.01) == 0.01, "one positive row is in one group"
+    assert np.isnan(gain) == np.isnan(metrics.score(metric, positive, known))
 
 
-def test_new_trials_are_expected_to_add_less_than_other_models() -> None:
-    assert prior_gain(1, 4.0) < prior_gain(0, 1.0) < prior_gain(0, 4.0)
+def test_a_gain_without_a_defined_metric_is_just_enough(board: Board, predictions: Predictions) -> None:
+    select(board, TARGET + GENERATOR.normal(size=ROWS))
+    assert board.gain(candidate_with(board, predictions, "a", np.full(ROWS, np.nan), folds=1)) == (
+        POLICY.gain_of_all_time
+    )
 
 
 def test_a_candidate_that_does_not_help_has_a_negative_gain(board: Board, predictions: Predictions) -> None:
