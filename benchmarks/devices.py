@@ -1,12 +1,16 @@
 """Runs of the same budget with and without the GPU, side by side on separate halves of the processor's cores.
 
-python -m benchmarks.devices [--tables a,b] [--draws 0] [--budget 120] [--data FOLDER] [--out FILE.json]
+python -m benchmarks.devices [--tables a,b] [--draws 0] [--budget 120] [--out-of-fold] [--data FOLDER]
+                             [--out FILE.json]
 
 Tables, draws, scores and errors are those of `benchmarks.rivals`. Both runs start together, so that the state of the machine is
 the same for both; the run on the CPU has as many cores as the run with the GPU. "GPU busy" is the mean utilization that the run
 reports between the start of its first fit and the end of its last one; "after 10 s" leaves out the first ten seconds of the run.
 "First network" is when the first fold of a network ends, in seconds since the engine was started. Results are added to an existing
 --out, which a repeated command continues.
+
+With --out-of-fold, nothing is predicted after the runs, which takes up to half a minute for each: the errors are those of the
+ensemble's out-of-fold predictions. Both runs on a table have the same folds.
 """
 
 from __future__ import annotations
@@ -15,7 +19,9 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -23,10 +29,21 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from benchmarks.budgets import mean_of, numbers
 from benchmarks.machine import RESULTS, machine, report
-from benchmarks.rivals import entries_of, error_of, facts_of_entry, keep_results, measure, results_in, table_of_entry
+from benchmarks.rivals import (
+    command_of,
+    entries_of,
+    error_of,
+    facts_of_entry,
+    keep_results,
+    measure,
+    results_in,
+    split,
+    table_of_entry,
+)
 from tabapp import metrics
 from tabapp.models import registry
 from tabapp.run.record.state import format_score
@@ -39,9 +56,14 @@ CPU, GPU = "tabapp:device=cpu", "tabapp:device=cuda"
 
 def facts_of_run(folder: Path) -> dict[str, Any]:
     """What the events of the run in a folder say about its GPU and its fits."""
-    (file,) = folder.rglob("events.jsonl")
-    events = [json.loads(line) for line in file.read_text().splitlines()]
+    events = events_of_run(folder)
     return facts_of_events(events) | {"fits": fits_of_events(events)}
+
+
+def events_of_run(folder: Path) -> list[dict[str, Any]]:
+    """The events of the only run in a folder."""
+    (file,) = folder.rglob("events.jsonl")
+    return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 def fits_of_events(events: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None, float, float]]:
@@ -86,8 +108,29 @@ def run(system: str, cores: list[int], entry: dict[str, Any], draw: int, options
     table = table_of_entry(options.data, entry)
     with TemporaryDirectory(prefix="tabapp-devices-") as folder:
         options.keep = Path(folder)
-        result = measure(system, entry["name"], table, facts_of_entry(entry), draw, options)
+        score = trained if options.out_of_fold else measure
+        result = score(system, entry["name"], table, facts_of_entry(entry), draw, options)
         return result | facts_of_run(Path(folder)) if "score" in result else result
+
+
+def trained(
+    system: str, name: str, table: pl.DataFrame, facts: dict[str, Any], draw: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Train on the training rows of a draw; the score is that of the ensemble's out-of-fold predictions."""
+    paths = {"train": "train.csv", "test": "test.csv", "out": "out.csv", "bundle": "b.tabapp", "runs": "runs"}
+    files = {key: str(options.keep / path) for key, path in paths.items()}
+    split(table, facts["target"], facts["task"], draw)[0].write_csv(files["train"])
+    began = time.perf_counter()
+    done = subprocess.run(command_of(system, files, facts, options)[0], capture_output=True, text=True, check=False)
+    seconds = time.perf_counter() - began
+    if done.returncode:
+        return {"error": (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]}
+    return {"score": out_of_fold_score(events_of_run(options.keep)), "seconds": [seconds]}
+
+
+def out_of_fold_score(events: Sequence[Mapping[str, Any]]) -> float:
+    """The score of the ensemble at the end of a run."""
+    return next(event["best"]["score"] for event in events if event["ev"] == "run.finished")
 
 
 def show(results: dict[str, dict[str, Any]], entries: list[dict[str, Any]], options: argparse.Namespace) -> None:
@@ -112,6 +155,8 @@ def show(results: dict[str, dict[str, Any]], entries: list[dict[str, Any]], opti
     header.append("first network")
     rows.append(["ratio", "", "", "", mean_of(logarithms), *[""] * (len(header) - 5)])
     facts = {**machine("torch", "xgboost", "catboost", "lightgbm"), "device": device_name(), "budget": options.budget}
+    if options.out_of_fold:
+        facts["scored"] = "out of fold"
     report(facts, header, rows, results, options.out, right=tuple(range(2, len(header))))
 
 
@@ -131,6 +176,7 @@ def main() -> int:
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--draws", type=numbers, default=[0])
     parser.add_argument("--budget", type=int, default=120, help="seconds")
+    parser.add_argument("--out-of-fold", action="store_true", help="score the out-of-fold predictions")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
     parser.add_argument("--out", type=Path, default=RESULTS / "devices.json")
     options = parser.parse_args()

@@ -51,6 +51,6 @@ def test_results_of_an_earlier_version_are_shown(capsys: pytest.CaptureFixture[s
     entry = {"name": "t", "target": "y", "task": "regression"}
     facts = {"networks": 1, "others": 2, "busy": None, "seconds": [1.0]}
     results = {f"t|{system}|0|60": {"score": 2.0, **facts} for system in (devices.CPU, devices.GPU)}
-    options: Any = type("Options", (), {"draws": [0], "budget": 60, "out": None})
+    options: Any = type("Options", (), {"draws": [0], "budget": 60, "out": None, "out_of_fold": False})
     devices.show(results, [entry], options)
     assert "1.000" in capsys.readouterr().out
