@@ -20,6 +20,7 @@ from tabapp.engine.machine.capacity import Machines, memory_limit_of
 from tabapp.engine.machine.contention import Contention
 from tabapp.engine.machine.devices import CPU, available_cores
 from tabapp.engine.machine.gpus import further_gpus
+from tabapp.engine.machine.slots import FITS_PER_GPU
 from tabapp.engine.plan.make_plan import (
     Plan,
     device_of,
@@ -284,7 +285,7 @@ class Session:
         if device != plan.device:
             self._warn(f"The run used {plan.device}, which this machine does not have. Its models continue on {place}.")
         further = further_gpus(config.device, device) if machines is None else ()
-        gpu_slots = plan.gpu_slots if machines is None else max(1, machines.gpus)
+        gpu_slots = FITS_PER_GPU if machines is None else max(1, machines.gpus)
         cores = available_cores() if machines is None else machines.cores
         workers = plan.workers if config.workers else max(1, cores // plan.n_threads)
         memory_limit = memory_limit_of(config, machines)

@@ -97,7 +97,7 @@ class Conductor:
             loss=self.scorer.loss,
         )
         self.board = Board(plan, self.competition, self.scorer)
-        self._slots = Slots(plan.workers, plan.n_threads, plan.gpus, plan.gpu_slots, may_grow=not pooled)
+        self._slots = Slots(plan.workers, plan.n_threads, plan.gpus, plan.gpu_slots)
         self.scheduler = Scheduler(
             Setup(
                 competition=self.competition,
@@ -444,7 +444,5 @@ class Conductor:
 
     def _show(self, *, force: bool = False) -> None:
         new = self._display.update([running.work for running in self._running.values()], force=force)
-        if (busy := self._display.take_gpu_percent()) is not None:
-            self._slots.measured(busy, [need.device for need in self._needs()])
         if new is not None:
             self._clock.reserve_export(export_seconds(self._folder.fits, new.fits))

@@ -27,7 +27,6 @@ class Display:
     ) -> None:
         self._board, self._evaluations, self._emit = board, evaluations, emit
         self._meter = ResourceMeter(gpus)
-        self._gpu_percent: float | None = None
         self._board_at = self._evaluated_at = self._resources_at = 0.0
         self.is_stale = True
 
@@ -52,15 +51,8 @@ class Display:
                 self._emit(evaluation)
         if now - self._resources_at >= RESOURCES_SECONDS:
             self._resources_at = now
-            use = self._meter.measure()
-            self._gpu_percent = use.gpu_percent
-            self._emit(use)
+            self._emit(self._meter.measure())
         return selected
-
-    def take_gpu_percent(self) -> float | None:
-        """The mean utilization of the GPUs, once for each measurement; None without a new one."""
-        percent, self._gpu_percent = self._gpu_percent, None
-        return percent
 
 
 def activity(works: Iterable[Work]) -> dict[str, str]:

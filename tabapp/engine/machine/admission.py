@@ -41,7 +41,7 @@ class Admission:
 
     Args:
         memory_limit: bytes that the whole run may use.
-        gpu_bytes: memory of each GPU of the run; None if it is not known, so that it takes one fit at a time.
+        gpu_bytes: memory of each GPU of the run, which takes one fit at a time; None if it is not known.
         is_pooled: fits run on several machines, whose scheduler starts each one where it fits; the limit is that of one machine.
     """
 
@@ -62,28 +62,22 @@ class Admission:
             running: of the fits in progress.
             overhead: bytes that the engine and its servers use.
         """
-        for place, of_all, capacity, option in self._places(need, overhead):
+        for place, size, option in self._places(need):
             alone = self._on(place, need, corrected=False)
-            if alone > of_all:
-                sizes = f"It needs about {alone / GIB:.1f} GiB of memory; {max(of_all, 0) / GIB:.1f} GiB"
+            if alone > size:
+                sizes = f"It needs about {alone / GIB:.1f} GiB of memory; {max(size, 0) / GIB:.1f} GiB"
                 return Decision("never", f"{sizes} {option}.")
-            beside = [each for each in running if place == CPU or each.device == place]
-            if not beside or self._is_pooled:
-                continue
-            if capacity is None:
-                return Decision("later")
-            used = sum(self._on(place, each) for each in beside)
-            if used + self._on(place, need) > capacity:
+        if running and not self._is_pooled:
+            used = sum(self._on(CPU, each) for each in running)
+            if used + self._on(CPU, need) > self._limit - overhead:
                 return Decision("later")
         return Decision("now")
 
-    def _places(self, need: Need, overhead: int) -> Iterable[tuple[str, int, int | None, str]]:
-        """The memories that a fit uses: their names, their sizes for one fit, their sizes for all fits (None for one fit at a
-        time), and where the size comes from."""
-        yield CPU, self._limit, self._limit - overhead, "are allowed (--memory-limit)"
-        if need.device != CPU:
-            size = self._gpu_bytes.get(need.device)
-            yield need.device, 2**62 if size is None else size, size, f"are free on {need.device}"
+    def _places(self, need: Need) -> Iterable[tuple[str, int, str]]:
+        """The memories that a fit uses: their names, their sizes if they are known, and where a size comes from."""
+        yield CPU, self._limit, "are allowed (--memory-limit)"
+        if (size := self._gpu_bytes.get(need.device)) is not None:
+            yield need.device, size, f"are free on {need.device}"
 
     def _on(self, place: str, need: Need, *, corrected: bool = True) -> float:
         """Bytes that a fit takes of a memory."""

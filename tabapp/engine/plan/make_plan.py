@@ -14,7 +14,7 @@ from tabapp.data.schema import Schema
 from tabapp.engine.machine.capacity import Machines, memory_limit_of, share_cores
 from tabapp.engine.machine.devices import CPU, device_class, device_for
 from tabapp.engine.machine.gpus import further_gpus
-from tabapp.engine.machine.slots import FIRST_SLOTS
+from tabapp.engine.machine.slots import FITS_PER_GPU
 from tabapp.engine.plan.validation import choose_validation
 from tabapp.errors import UsageError, did_you_mean, option
 from tabapp.metrics import Task
@@ -61,7 +61,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         folds: number of scored folds; 1 for a holdout.
         device: device of the models that use it on this table (`Plugin.device_for`); the others use the CPU.
         further_gpus: GPUs that take fits of these models beside `device`.
-        gpu_slots: parallel fits on each GPU, to begin with.
+        gpu_slots: parallel fits on each GPU.
         workers: parallel fits on the cores if no GPU needs them, each with `n_threads` threads.
         memory_limit: bytes that the engine and all fits may use together.
         n_unlabeled: rows without a target, of the table and of `--unlabelled`.
@@ -93,7 +93,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     monotonic: dict[str, int] = {}
     notes: tuple[str, ...] = ()
     further_gpus: tuple[str, ...] = ()
-    gpu_slots: int = FIRST_SLOTS
+    gpu_slots: int = FITS_PER_GPU
 
     @property
     def gpus(self) -> tuple[str, ...]:
@@ -365,7 +365,7 @@ def make_plan(
         hide_cells=config.hide_cells,
         monotonic=monotonic,
         further_gpus=further_gpus(config.device, device) if machines is None else (),
-        gpu_slots=FIRST_SLOTS if machines is None else max(1, machines.gpus),
+        gpu_slots=FITS_PER_GPU if machines is None else max(1, machines.gpus),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
@@ -59,11 +58,11 @@ class Placement:
             fit_limit: returns the seconds that one fit on a class of devices may take.
         """
         devices, competition = [need.device for need in running], self._scheduler.competition
-        # Until networks are loaded, GPUs and cores are kept for them; later, what networks do not need.
+        # Until networks are loaded, the cores that they need beside their GPUs are kept for them.
         records = competition.models.values()
         keeps = competition.n_expected > len(records) and not any(record.uses_device for record in records)
         if self._slots.free_gpus(devices):
-            work = self._next_on(GPU, busy, running, seconds_left, fit_limit(GPU), self._crowding(running), keeps=keeps)
+            work = self._next_on(GPU, busy, running, seconds_left, fit_limit(GPU))
             if work is not None:
                 return work
         if not self._slots.has_free_core(devices, keeps=keeps):
@@ -74,13 +73,6 @@ class Placement:
         """Whether no further fit may start beside those in progress."""
         return self._slots.are_full([need.device for need in running])
 
-    def _crowding(self, running: Collection[Need]) -> set[str]:
-        """Libraries whose fits take half of the slots of GPUs. The other slots are for fits with others, so that networks do not
-        wait for boosters there."""
-        models = self._scheduler.competition.models
-        counts = Counter(models[need.model].libraries for need in running if need.device != CPU)
-        return {libraries for libraries, n in counts.items() if 2 * n >= self._slots.on_gpus}
-
     def _next_on(
         self,
         device: str,
@@ -88,28 +80,17 @@ class Placement:
         running: Collection[Need],
         seconds_left: float,
         fit_limit: float,
-        crowding: Collection[str] = (),
-        *,
-        keeps: bool = False,
     ) -> Work | None:
-        """The next fit on a class of devices that is admitted now, or None.
-
-        Args:
-            crowding: libraries whose models come after all others.
-            keeps: they wait even if there is no other, which is to come.
-        """
+        """The next fit on a class of devices that is admitted now, or None."""
         records = self._scheduler.competition.models.values()
         too_large: set[str] = set()
         try:
             while True:
                 for record in records:
-                    record.waits = record.name in too_large or record.libraries in crowding
+                    record.waits = record.name in too_large
                 work = self._scheduler.next_work(busy, seconds_left, fit_limit, device)
-                if work is None and (keeps or not crowding):
-                    return None
                 if work is None:
-                    crowding = ()
-                    continue
+                    return None
                 work, decision = self._admitted(self._grouped(work, busy), running)
                 if decision.when == "now":
                     return work

@@ -43,21 +43,15 @@ def test_a_lone_fit_starts_although_the_engine_has_taken_its_memory() -> None:
     assert Admission(2 * GB).decide(on_cpu(GB), [], overhead=2 * GB).when == "now"
 
 
-def test_a_gpu_takes_as_many_fits_as_its_memory_allows() -> None:
+def test_the_memory_of_a_gpu_bounds_the_fits_on_it_only() -> None:
     admission = Admission(100 * GB, {GPU: 10 * GB})
-    n, running = 0, list[Need]()
-    while admission.decide(on_gpu(2 * GB), running, overhead=0).when == "now":
-        running.append(on_gpu(2 * GB))
-        n += 1
-    assert n == 10 * GB // (2 * GB + GPU_CONTEXT_BYTES)
-    # The memory of the GPU does not bound fits on the CPU.
-    assert admission.decide(on_cpu(20 * GB), running, overhead=0).when == "now"
-
-
-def test_a_gpu_of_unknown_size_takes_one_fit() -> None:
-    admission = Admission(100 * GB, {GPU: None})
-    assert admission.decide(on_gpu(GB), [on_cpu(GB)], overhead=0).when == "now"
-    assert admission.decide(on_gpu(GB), [on_gpu(GB)], overhead=0).when == "later"
+    most = 10 * GB - 2 * GPU_CONTEXT_BYTES
+    assert admission.decide(on_gpu(most), [], overhead=0).when == "now"
+    refused = admission.decide(on_gpu(most + 1), [], overhead=0)
+    assert refused.when == "never"
+    assert refused.reason.endswith("are free on cuda:0.")
+    assert admission.decide(on_cpu(20 * GB), [on_gpu(most)], overhead=0).when == "now"
+    assert Admission(100 * GB, {GPU: None}).decide(on_gpu(most + 1), [], overhead=0).when == "now"
 
 
 def test_measured_memory_corrects_the_estimates_of_a_model() -> None:
