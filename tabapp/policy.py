@@ -7,12 +7,10 @@ no committed results support them, they were chosen by hand on a few tables. `be
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 
-def measured(value: T, results: str) -> T:
+def measured(value: Any, results: str) -> Any:
     """The default of a field, with the name of the file in `benchmarks/results` that supports it."""
     return field(default=value, metadata={"results": results})
 
@@ -23,91 +21,72 @@ class Policy:
 
     # The time of fits.
     cap_share: float = 0.15
-    """Largest share of the budget for one fit, so that one slow model cannot starve the others."""
     holdout_cap_share: float = 0.3
-    """The same with one holdout, where a trial is a single fit."""
+    """Largest share of the budget for one fit, with several folds and with one holdout: no model may starve the others."""
     cap_of_all: float = 0.9
     """With few models, each fit gets an equal part of this share of the budget."""
     prior_weight: float = 1.0
     """Weight of the prior time of a model against one measured model when the factor between the two is estimated."""
     most_ratio: float = 3.0
-    """A ratio of measured and prior time counts as at most this multiple of the median ratio, and at least as the median over it:
-    one wrong prior says little about other models."""
+    """Most multiple of the median ratio of measured and prior times that a ratio counts as: one wrong prior says little."""
     safety: float = 1.05
     """Factor on expected times, since fits that do not end in time are lost."""
     overrun: float = 2.0
-    """Most that the first fold of a model without prospects or of an uncertain model's new trial takes, as a multiple of its
-    expected time."""
+    """Most multiple of its expected time for the first fold of a model without prospects, or of an uncertain model's new trial."""
     longest: float = 2.0
-    """Most that the other folds of a candidate take that improves the ensemble by `large_gain`, as a multiple of the limit of
-    fits."""
+    """Most multiple of the limit of fits for the other folds of a candidate of large gain."""
     short_share: float = 0.5
     """Share of its expected time for which a model that plans its steps still starts, and for which a candidate with several folds
     is still completed."""
 
     # First folds.
-    cheap_share: float = 0.01
-    """A first fold that takes at most this share of the time of all workers is cheap."""
     quick_share: float = 0.025
-    """A first fold that takes at most this share of the time of all workers is quick."""
+    cheap_share: float = 0.01
     tiny_share: float = measured(0.0025, "budgets.json")
-    """A first fold that takes at most this share of the time of all workers takes almost no time, so that a second trial costs
-    little although the first adds nothing."""
+    """Shares of the time of all workers up to which a first fold is quick, is cheap, and takes almost no time."""
     cheap_seconds: float = 5.0
-    """Until a candidate is complete, cheap models that take longer wait, so that long runs have an ensemble soon, too. Models that
-    start first on all tables do not wait."""
+    """Until a candidate is complete, cheap models that take longer wait, so that long runs have an ensemble soon, too."""
     n_rivals: int = 3
     """Models with a first fold of which the best is completed before others start."""
     first_share: float = 0.75
     """Share of the time of all workers for the defaults of models; an expensive model does not start beyond it."""
     dropped_share: float = 0.08
-    """First folds of dropped candidates may take this share of the time of all workers, or as much as new trials, which improve an
-    ensemble little."""
+    """Share of the time of all workers for first folds of dropped candidates; they may take as much as new trials, too."""
     drop_rate: float = 0.5
     """Share of the first folds in progress that is expected to be dropped."""
     n_dropped: int = 3
-    """If so many uncertain models were dropped and none improves the ensemble, those without merit start only in time that nothing
-    else can use."""
+    """After so many dropped ones, uncertain models without merit start only in time that nothing else can use."""
     small_share: float = 0.1
-    """A model that may start with this share of its expected time loses little if it gets no more: on a single holdout, it costs at
-    most the limit of fits. Other models that would be stopped there do not come before cheaper ones."""
+    """A model that may start with this share of its expected time loses little if it is stopped at the limit of fits."""
     least_share: float = 0.05
-    """Share of its expected time with which any model may start on a single holdout, or in a run in which no candidate can be
-    completed, in time that nothing else can use."""
+    """The same share for any model, on a single holdout or without a complete candidate, in time that nothing else can use."""
 
     # The other folds of a candidate.
     gain_of_all_time: float = 0.01
-    """The other folds are fitted if the first lowers the error of the ensemble by at least this share times the share of all time
-    that they take."""
+    """Least gain for which the other folds are fitted, times the share of all time that they take."""
     trial_noise: float = 0.1
-    """A new trial resembles a member of the ensemble, so that what it adds is less than the noise of a fold: it may be worse by
-    this value over the square root of the rows of the fold."""
+    """A new trial adds less than the noise of a fold: its gain may be lower by this, over the square root of the rows."""
     doubt_share: float = 0.03
-    """So may other candidates whose other folds take at most this share of all time."""
+    """So may that of other candidates whose other folds take at most this share of all time."""
     affordable_share: float = 0.6
-    """A candidate is begun, and continued before others after its first fold, only if its folds take at most this share of the time
-    that all workers have left."""
+    """Most of the time left of all workers for a candidate that is begun, or continued before others."""
     leader_share: float = 0.9
-    """Replaces `affordable_share` for the first candidate that is completed, and for those of large gain; between no gain and a
-    large one, the share grows with the gain."""
+    """The same for the first candidate that is completed and those of large gain; in between, the share grows with the gain."""
     large_gain: float = 0.05
-    """A first fold that lowers the error of the ensemble by this share has a large gain."""
+    """A gain from which on candidates count as leaders."""
     price_of_all_time_left: float = 0.05
-    """Improvement of the ensemble, as a share of its error, that would be worth all of the time left: a candidate with a smaller
-    improvement comes before a better one if it takes so much less time."""
+    """Gain that would be worth all of the time left: candidates are completed by their gains, less the price of their time."""
 
     # New trials.
     racing_spreads: float = 0.25
-    """Without a time limit, a trial is dropped if its first fold is worse than that of its model's best trial by this share of the
-    standard deviation between folds."""
+    """Standard deviations between folds by which the first fold of a trial may be worse than that of its model's best trial."""
     far_behind: float = 0.005
     """A model whose best trial raises the error of the ensemble by this share gets no new trials."""
 
     # The ensemble.
     ensemble_candidates: int = 30
-    """Candidates that an ensemble is selected from; the best of every model is one of them."""
     selection_rounds: int = 25
-    """Rounds of a selection, each of which adds a candidate to the blend."""
+    """Candidates that an ensemble is selected from, with the best of every model, and rounds that each add one to the blend."""
     interim_candidates: int = 15
     interim_rounds: int = 12
     interim_rows: int = 3_000

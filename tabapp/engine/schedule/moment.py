@@ -110,14 +110,9 @@ class Moment:
         """Number of parallel fits."""
         return self.setup.workers(self.device)
 
-    @property
-    def total(self) -> float:
-        """Seconds that all workers have in the whole run."""
-        return self.total_on(self.device)
-
-    def total_on(self, device: str) -> float:
-        """Seconds that all workers of a class of devices have in the whole run."""
-        return self._memory.totals.get(device, math.inf)
+    def total(self, device: str | None = None) -> float:
+        """Seconds that all workers of a class of devices have in the whole run; those on which the fit starts if None."""
+        return self._memory.totals.get(device or self.device, math.inf)
 
     @property
     def left_of_workers(self) -> float:
@@ -164,11 +159,11 @@ class Moment:
 
     def is_cheap(self, name: str) -> bool:
         """Whether a first fold takes hardly any of the time."""
-        return self.expected(name) <= self.policy.cheap_share * self.total
+        return self.expected(name) <= self.policy.cheap_share * self.total()
 
     def is_quick(self, name: str) -> bool:
         """Whether a first fold takes little of the time."""
-        return self.expected(name) <= self.policy.quick_share * self.total
+        return self.expected(name) <= self.policy.quick_share * self.total()
 
     def is_cut(self, record: ModelRecord) -> bool:
         """Whether a fit of a model is expected to end before it is done."""
@@ -236,7 +231,7 @@ class Moment:
             return True
         cost, policy = len(candidate.missing_folds) * self.expected_of(candidate), self.policy
         n_rows = sum(result.n_rows for result in candidate.results.values())
-        total = self.total_on(self.competition.models[candidate.model].device)
+        total = self.total(self.competition.models[candidate.model].device)
         doubtful = candidate.trial or cost <= policy.doubt_share * total
         noise = policy.trial_noise / math.sqrt(max(1, n_rows)) if doubtful else 0.0
         return self.gain(candidate) > policy.gain_of_all_time * min(1.0, cost / total) - noise

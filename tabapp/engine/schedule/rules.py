@@ -97,7 +97,7 @@ def second_trials(m: Moment) -> Work | None:
     competition = m.competition
     for record in sorted(competition.models.values(), key=lambda record: (record.cost, record.name)):
         candidates, each = competition.of_model(record.name), m.expected(record.name)
-        is_tiny = not record.is_uncertain and each <= m.policy.tiny_share * m.total
+        is_tiny = not record.is_uncertain and each <= m.policy.tiny_share * m.total()
         if (
             not m.setup.tune
             or not (record.is_core or is_tiny)
@@ -222,7 +222,7 @@ def _completed(m: Moment, *, improving: bool = True, only: Container[str] | None
         improving: leave out candidates that do not improve the ensemble.
         only: names of the models that may continue; None means all.
     """
-    options: list[tuple[tuple[bool, bool, int, float, tuple[str, int]], Candidate, str]] = []
+    options: list[tuple[tuple[bool, bool, int, float, tuple[str, int]], Work]] = []
     policy, has_complete = m.policy, m.competition.has_complete
     for candidate in m.competition.candidates.values():
         record = m.competition.models[candidate.model]
@@ -230,14 +230,15 @@ def _completed(m: Moment, *, improving: bool = True, only: Container[str] | None
             continue
         if m.competition.is_out(record.name) or (only is not None and record.name not in only):
             continue
-        n_open, each = len(m.open_folds(candidate)), min(m.expected_of(candidate), m.limit)
+        fold, n_open = m.next_fold(candidate), len(m.open_folds(candidate))
+        each = min(m.expected_of(candidate), m.limit)
         is_new = candidate not in m.begun
         if not is_new:
             # At its deadline, a fit returns its best so far: rather that than two folds that count nowhere.
             each = max(policy.short_share * each, min(each, 0.999 * m.slot(max(1, n_open))))
         leads = is_new and improving and _leads(m, candidate)
         beside = m.committed_beside(record.name) if is_new and not leads else 0.0
-        if m.next_fold(candidate) is None or not m.ends_in_time(n_open, each, beside):
+        if fold is None or not m.ends_in_time(n_open, each, beside):
             continue
         if improving and not record.is_favored and not m.improves(candidate):
             continue
@@ -251,12 +252,9 @@ def _completed(m: Moment, *, improving: bool = True, only: Container[str] | None
         comes_last = not is_free and cost > affordable * m.left_of_workers
         value = gain - policy.price_of_all_time_left * cost / m.left_of_workers if improving else gain * cost
         order = not record.is_favored, comes_last, -1 if leads else int(is_new), -value, candidate.key
-        options.append((order, candidate, _why_completed(m, candidate, gain if is_new and improving else None, cost)))
-    if not options:
-        return None
-    _, candidate, reason = min(options, key=lambda option: option[0])
-    fold = m.next_fold(candidate)
-    return None if fold is None else Work(candidate, fold, reason=reason)
+        reason = _why_completed(m, candidate, gain if is_new and improving else None, cost)
+        options.append((order, Work(candidate, fold, reason=reason)))
+    return min(options, key=lambda option: option[0])[1] if options else None
 
 
 def _why_completed(m: Moment, candidate: Candidate, gain: float | None, cost: float) -> str:

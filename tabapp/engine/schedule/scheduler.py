@@ -62,7 +62,7 @@ class Scheduler:
         slot = m.slot(max(1, len(m.open_folds(candidate))))
         if not candidate.results:
             is_limited = record.is_uncertain if candidate.trial else not (record.is_core or has_prospects(m, record))
-            most = policy.overrun * max(m.expected(record.name), policy.cheap_share * m.total)
+            most = policy.overrun * max(m.expected(record.name), policy.cheap_share * m.total())
             return min(slot, fit_limit, most if is_limited and not record.is_favored else math.inf)
         if slot <= fit_limit or not self.competition.has_complete:
             return min(slot, fit_limit)
@@ -72,9 +72,7 @@ class Scheduler:
         return min(slot, max(fit_limit, min(longer, each)))
 
     def cap_share(self, device: str = CPU) -> float:
-        """The largest share of the budget that one fit on a class of devices may take, so that one slow model cannot starve the
-        others. With one holdout it is larger, since a trial is a single fit. With few models, each gets an equal part of almost the
-        whole budget."""
+        """The largest share of the budget that one fit on a class of devices may take."""
         policy, competition = self._setup.policy, self.competition
         n_others = sum(record.device != device for record in competition.models.values())
         n_fits = max(1, competition.n_expected - n_others) * competition.n_folds

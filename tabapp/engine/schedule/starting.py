@@ -45,7 +45,7 @@ def may_start(m: Moment, record: ModelRecord) -> bool:
     candidates = m.competition.candidates
     unknown = [n for n, trial, _ in m.running if m.is_own(n) and not candidates[n, trial].results and not trial]
     at_risk = policy.drop_rate * (each + sum(min(m.expected(name), m.limit) for name in unknown))
-    most = max(policy.dropped_share * m.total, _trial_seconds(m))
+    most = max(policy.dropped_share * m.total(), _trial_seconds(m))
     if not has_prospects(m, record) and _dropped_seconds(m) + at_risk > most:
         return False
     if m.is_quick(record.name):
@@ -55,7 +55,7 @@ def may_start(m: Moment, record: ModelRecord) -> bool:
     if sum(not m.is_quick(name) for name in unknown) >= n_at_once:
         return False
     used = sum(_seconds_of(candidate) for candidate in m.own_candidates() if candidate.trial == 0)
-    return used + of_all <= policy.first_share * m.total
+    return used + of_all <= policy.first_share * m.total()
 
 
 def may_start_in_leftover(m: Moment, record: ModelRecord) -> bool:
