@@ -129,10 +129,11 @@ def test_ties_do_not_depend_on_the_number_of_threads(tmp_path: Path, monkeypatch
         spec, numeric=tuple(f"x{i}" for i in range(20)), categorical=(), cardinalities=(), sources=("x",) * 20
     )
 
-    distinct = generator.normal(size=(10, 20)).astype(np.float32)
+    # Columns of equal scale give many equal distances.
+    signs = generator.permuted(np.repeat(np.float32([[-1], [1]]), 250, axis=0).repeat(20, axis=1), axis=0)
 
     def rows(n: int) -> Table:
-        return Table(distinct[generator.integers(0, 10, n)], np.zeros((n, 0), np.int32), generator.integers(0, 2, n))
+        return Table(signs[:n], np.zeros((n, 0), np.int32), generator.integers(0, 2, n))
 
     model = KNeighbors().keep(rows(500), KNeighborsParams(), make_context("binary", spec, 2, tmp_path))
     scored, controller = rows(200), ThreadpoolController()
