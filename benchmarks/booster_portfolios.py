@@ -28,9 +28,9 @@ import numpy as np
 from benchmarks.fits import Prepared, Rows, Source, changed, data_folder, divided, fitted, load, prepared
 from benchmarks.machine import RESULTS, ResultTable, machine, report
 from tabapp import files, metrics
-from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.contract import Params, Plugin, Shape
+from tabapp.task import Task
 
 TABLES = (
     "auto_imports", "auto_mpg", "boston", "breast_cancer_wdbc", "concrete", "ecoli", "energy_efficiency", "german_credit",

@@ -30,8 +30,8 @@ from tabapp.data.split import early_stopping_rows
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.features.prepare import FeaturePreparer
-from tabapp.metrics import Task
 from tabapp.models.contract import FitContext, FittedModel, Params, Plugin, Shape
+from tabapp.task import Task
 
 Rows = npt.NDArray[np.int64]
 

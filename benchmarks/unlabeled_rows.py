@@ -43,9 +43,9 @@ from tabapp.data.split import early_stopping_rows
 from tabapp.data.typed import encode_target
 from tabapp.engine.finish.refit import soft_table
 from tabapp.engine.fit.unlabeled import fitted_features
-from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.contract import Shape
+from tabapp.task import Task
 
 QUICK_TABLES = ("adult", "bank_marketing", "diamonds", "telco_churn")
 TABLES = (*QUICK_TABLES, "hotel_bookings", "mushrooms", "letter", "bike_sharing_hour")

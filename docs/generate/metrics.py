@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tabapp.metrics import COST_EXAMPLE, Metric, Task, default_metric
+from tabapp.metrics import COST_EXAMPLE, Metric, default_metric
 from tabapp.metrics.registry import BUILT_IN
+from tabapp.task import Task
 
 from .markdown import code, page, table
 

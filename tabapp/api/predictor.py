@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tabapp.bundle.files.records import MetricValue
     from tabapp.bundle.prediction.load import LoadedBundle
     from tabapp.bundle.prediction.predict import Prediction
-    from tabapp.data.schema import Schema, Task
+    from tabapp.data.schema import Schema
+    from tabapp.task import Task
 
 MissingColumns = Literal["error", "fill"]
 

@@ -19,6 +19,7 @@ from tabapp.run.record.folder import RunFolder, default_runs_dir, find_run, list
 from tabapp.run.record.outputs import reject_replacing
 from tabapp.run.record.score_text import score_with_folds
 from tabapp.run.record.state import RunState
+from tabapp.task import Task
 from tabapp.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Run:
         return {view.target: Run(RunFolder(self.path / view.folder)) for view in views if view.folder}
 
     @property
-    def task(self) -> Literal["binary", "multiclass", "regression"] | None:
+    def task(self) -> Task | None:
         """What kind of prediction it is; None before the run has read its data."""
         plan = self._state().plan
         return plan.task if plan is not None else None

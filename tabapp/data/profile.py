@@ -9,7 +9,8 @@ import polars as pl
 
 from tabapp.data.infer import compare_with_test, infer_schema
 from tabapp.data.reading.read import Reading
-from tabapp.data.schema import Column, DataWarning, Kind, Role, Schema, Task
+from tabapp.data.schema import Column, DataWarning, Kind, Role, Schema
+from tabapp.task import Task
 
 _LEVELS, _CLASSES = 10, 100
 

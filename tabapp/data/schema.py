@@ -6,9 +6,10 @@ from typing import Literal
 
 import msgspec
 
+from tabapp.task import Task
+
 Kind = Literal["numeric", "categorical", "boolean", "datetime", "text", "identifier", "constant"]
 Role = Literal["feature", "target", "weight", "group", "time", "ignore"]
-Task = Literal["binary", "multiclass", "regression"]
 
 KINDS: tuple[Kind, ...] = ("numeric", "categorical", "boolean", "datetime", "text", "identifier", "constant")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tabapp.data.schema import Task
 from tabapp.errors import DataError, option
+from tabapp.task import Task
 
 Target = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Folds = npt.NDArray[np.int16]

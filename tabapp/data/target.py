@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import polars as pl
 
 from tabapp.data.counts import Values
-from tabapp.data.schema import Column, Task
+from tabapp.data.schema import Column
 from tabapp.data.values import NumberFormat, parse_numbers
 from tabapp.errors import DataError, UsageError, did_you_mean, given, option
+from tabapp.task import Task
 
 _SURE_NAMES = (
     "target", "targets", "label", "labels", "class", "classlabel", "outcome", "response", "groundtruth", "dependent", "y",

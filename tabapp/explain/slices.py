@@ -20,7 +20,7 @@ from tabapp import metrics
 from tabapp.data.columns import column_of
 from tabapp.data.schema import Column
 from tabapp.findings import ErrorSlice
-from tabapp.metrics import Task
+from tabapp.task import Task
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]

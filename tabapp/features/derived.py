@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tabapp.data.schema import Task
 from tabapp.features.arrays import MOST_DERIVED
 from tabapp.features.columns import CategoricalStep, Int32, Step, TextStep
 from tabapp.features.target_encoding import Target, classes_to_encode
+from tabapp.task import Task
 
 Float64 = npt.NDArray[np.float64]
 

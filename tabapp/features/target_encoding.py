@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tabapp.data.schema import Task
 from tabapp.data.split import make_folds
 from tabapp.features.columns import Int32
+from tabapp.task import Task
 
 Float64 = npt.NDArray[np.float64]
 Target = npt.NDArray[np.int64] | npt.NDArray[np.float64]

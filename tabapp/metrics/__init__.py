@@ -11,7 +11,7 @@ third-party metric needs no change here (see `registry.py`):
 
 from tabapp.metrics.classification import average_precision, log_loss_rows, roc_auc
 from tabapp.metrics.cost import EXAMPLE as COST_EXAMPLE
-from tabapp.metrics.metric import LOG_LOSS, RMSE, Array, Criterion, Metric, Task
+from tabapp.metrics.metric import LOG_LOSS, RMSE, Array, Criterion, Metric
 from tabapp.metrics.registry import BUILT_IN, default_metric, for_task, get, known, names, names_for
 from tabapp.metrics.scoring import approximate_interval, interval, is_better, loss, score
 
@@ -23,7 +23,6 @@ __all__ = [
     "Array",
     "Criterion",
     "Metric",
-    "Task",
     "approximate_interval",
     "average_precision",
     "default_metric",

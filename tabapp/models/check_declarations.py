@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, Table
-from tabapp.metrics import Task
 from tabapp.models.check_rows import n_rows_found
 from tabapp.models.check_subject import Skipped, Subject, demand
 from tabapp.models.check_tables import make_table
+from tabapp.task import Task
 from tabapp.temporary import TemporaryFolder
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from tabapp.children import module_command
-from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.check_tables import make_context, make_table, shape_of
+from tabapp.task import Task
 from tabapp.temporary import TemporaryFolder
 
 

@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 
 from tabapp.features.arrays import FeatureSpec, Table
-from tabapp.metrics import Task
 from tabapp.models.check_tables import make_context, make_table, shape_of
 from tabapp.models.contract import FittedModel, Params, Plugin
+from tabapp.task import Task
 from tabapp.temporary import TemporaryFolder
 
 SIZES = (400, 1_500, 6_000)

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from tabapp.features.arrays import FIRST_LEVEL, FeatureSpec, Table
-from tabapp.metrics import Task, default_metric
+from tabapp.metrics import default_metric
 from tabapp.models.contract import FitContext, Shape
+from tabapp.task import Task
 
 
 def make_table(

@@ -17,7 +17,6 @@ import numpy as np
 
 from tabapp import metrics
 from tabapp.features.arrays import MISSING, UNSEEN, Table
-from tabapp.metrics import Task
 from tabapp.models.check_declarations import (
     attention_as_declared,
     imputation_as_declared,
@@ -29,8 +28,8 @@ from tabapp.models.check_subject import Broken, Skipped, Subject, check_predicti
 from tabapp.models.check_tables import make_table, shape_of
 from tabapp.models.check_threads import predicts_in_threads
 from tabapp.models.contract import FitStopped, Shape
+from tabapp.task import TASKS, Task
 
-TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
 EXPECTED_GAIN = 0.97
 """A model's loss must be below this share of a constant prediction's loss."""
 FLAGS = (

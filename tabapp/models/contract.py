@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Literal
 import numpy.typing as npt
 
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, OtherTarget, Table
-from tabapp.metrics import Task
 from tabapp.models.explanations import AttentionMap, FeatureContributions, Float32, RowNeighbors, Uncertainty
 from tabapp.models.formula import Formula
 from tabapp.models.problem import Cost, Params, Shape, Trial
 from tabapp.models.turns import take_turns
+from tabapp.task import TASKS, Task
 
 __all__ = [
     "MONOTONIC",
@@ -317,7 +317,7 @@ class Plugin(ABC):
     title: ClassVar[str]
     family: ClassVar[Family]
     paper: ClassVar[str]
-    tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass", "regression")
+    tasks: ClassVar[tuple[Task, ...]] = TASKS
     requires: ClassVar[tuple[str, ...]] = ()
     predict_requires: ClassVar[tuple[str, ...] | None] = None
     params_type: ClassVar[type[Params]]

@@ -16,8 +16,8 @@ from typing import Any, Literal
 import msgspec
 
 from tabapp.features.arrays import FeatureRecipe
-from tabapp.metrics import Task
 from tabapp.models.contract import Cost, Params, Plugin, Shape
+from tabapp.task import Task
 
 REFERENCE_SHAPE = Shape(n_rows=10_000, n_numeric=10, n_categorical=4, n_classes=2)
 """Shape for which defaults and search spaces are described, unless another one is asked for."""

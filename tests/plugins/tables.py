@@ -7,9 +7,9 @@ from collections.abc import Callable
 import msgspec
 
 from tabapp.features.arrays import FeatureSpec, Table
-from tabapp.metrics import Task
 from tabapp.models.check_tables import make_context, make_table, shape_of
 from tabapp.models.contract import Params, Plugin
+from tabapp.task import Task
 
 __all__ = ["SMALL", "defaults_of", "make_context", "make_table", "shape_of", "smaller"]
 

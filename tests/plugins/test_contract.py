@@ -19,11 +19,11 @@ from tabapp_plugins.trees.lightgbm_model import TREES_TOGETHER
 from tabapp.explain.fold_model import FoldModel
 from tabapp.explain.permutation import permutation_importance
 from tabapp.features.arrays import Table
-from tabapp.metrics import Task
 from tabapp.models import checks, registry
 from tabapp.models.check_subject import Skipped, Subject, Trained
 from tabapp.models.checks import CHECKS, TASKS, run_checks
 from tabapp.models.contract import Cost, FeatureRecipe, FitStopped, FittedModel, Params, Plugin, RowNeighbors
+from tabapp.task import Task
 from tests.plugins.tables import make_table, smaller
 
 NAMES = [name for name in registry.names() if registry.find(name).reason is None]

@@ -11,9 +11,9 @@ import optuna
 import pytest
 
 from tabapp.features.arrays import FeatureSpec, Table
-from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.contract import FitContext, Params, Shape
+from tabapp.task import Task
 
 SPEC = FeatureSpec(
     numeric=("age", "income", "size", "size missing"),

@@ -16,6 +16,7 @@ import pytest
 
 from tabapp import metrics
 from tabapp.models.contract import FitStopped, Plugin
+from tabapp.task import Task
 from tests.plugins.tables import make_context, make_table, shape_of
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "plugins.md").read_text(encoding="utf-8")
@@ -63,7 +64,7 @@ def test_installed_package_is_found(package: Path) -> None:
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
-def test_example_learns_and_saves(plugin: Plugin, task: metrics.Task, tmp_path: Path) -> None:
+def test_example_learns_and_saves(plugin: Plugin, task: Task, tmp_path: Path) -> None:
     table, spec, n_classes = make_table(task, n_rows=400, cardinalities=())
     train, valid = table.take(slice(0, 300)), table.take(slice(300, None))
     shape = shape_of(train, spec, n_classes)

@@ -28,6 +28,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from tabapp.ensemble.scaling import Calibration, ClassScaling
+from tabapp.task import Task
 
 FORMAT_VERSION = 14
 """Version 2 added `Ensemble.half_widths`, version 3 `training_rows.json`, version 4 arrays in half precision, version 5
@@ -97,7 +98,7 @@ class Manifest(Record, frozen=True):
     created_at: str
     run: str
     name: str
-    task: Literal["binary", "multiclass", "regression"]
+    task: Task
     target: str
     classes: tuple[str, ...]
     metric: str

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from tabapp.features.arrays import FeatureRecipe
-from tabapp.metrics import Task
 from tabapp.models.stated import Libraries
 from tabapp.run.record.undefined import Decoder, OptionalScore
+from tabapp.task import Task
 
 
 class Companion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,10 +12,11 @@ import polars as pl
 
 from tabapp import files
 from tabapp.data.reading import table_files
-from tabapp.data.schema import Schema, Task
+from tabapp.data.schema import Schema
 from tabapp.data.split import early_stopping_rows
 from tabapp.engine.fit.numbering import ScoredRows, UsableRows
 from tabapp.run.record.folder import RunFolder
+from tabapp.task import Task
 
 UNLABELED = "unlabeled.arrow"
 """The typed features of the rows without a target, if there are any."""

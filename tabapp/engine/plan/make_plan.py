@@ -17,13 +17,13 @@ from tabapp.engine.machine.gpus import further_gpus
 from tabapp.engine.machine.slots import FITS_PER_GPU
 from tabapp.engine.plan.validation import choose_validation
 from tabapp.errors import UsageError, did_you_mean, option
-from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.contract import MONOTONIC, Plugin, Shape
 from tabapp.models.devices import existing_gpu, has_driver
 from tabapp.models.stated import stated_libraries, stated_title
 from tabapp.run.options.config import RunConfig, check_config, command_line
 from tabapp.run.record import events as ev
+from tabapp.task import Task
 
 LEAST_UNLABELED = 200
 """Rows without a target from which pre-trained variants are planned."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from tabapp.data.schema import Schema
 from tabapp.engine.machine.devices import CPU
 from tabapp.errors import UsageError, option
-from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.contract import Shape
 from tabapp.models.stated import stated_libraries
 from tabapp.run.options.config import RunConfig
+from tabapp.task import Task
 
 HOLDOUT_ROWS = 100_000
 """Above this many rows, `--validation auto` uses one holdout instead of folds: with 20,000 scored rows the 95 % interval of an AUC

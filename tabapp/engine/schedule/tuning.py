@@ -21,9 +21,9 @@ from tabapp import metrics
 from tabapp.engine.fit.seeds import seed_of
 from tabapp.engine.machine.devices import device_class
 from tabapp.engine.schedule.stored_trials import StoredTrials
-from tabapp.metrics import Task
 from tabapp.models.contract import MONOTONIC, Params, Plugin, Shape
 from tabapp.run.record.undefined import OptionalScore
+from tabapp.task import Task
 
 N_STARTUP_TRIALS = 5
 SAMPLER_DRAWS, MOST_DRAWS = 5, 20

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from tabapp.features.arrays import Table
 from tabapp.features.saved import demand, demand_limits
-from tabapp.metrics import Task
 from tabapp.models.contract import FitContext, Float32
+from tabapp.task import Task
 
 
 class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

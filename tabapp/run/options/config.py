@@ -23,6 +23,7 @@ from tabapp.run.options.option import (
     Target,
     Whole,
 )
+from tabapp.task import Task
 
 Quality = Literal["fast", "balanced", "best"]
 Executor = Literal["local", "ray"]
@@ -52,9 +53,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             profile="Column to predict.",
         ),
     ] = None
-    task: Annotated[
-        Literal["auto", "binary", "multiclass", "regression"], Choice("Task", "Type of task.", None, profile=True)
-    ] = "auto"
+    task: Annotated[Literal["auto", Task], Choice("Task", "Type of task.", None, profile=True)] = "auto"
     metric: Annotated[
         str | None,
         Option(

@@ -28,6 +28,7 @@ from tabapp.run.record.records import (
     WarningView,
 )
 from tabapp.run.record.undefined import OptionalScore
+from tabapp.task import Task
 
 Stage = Literal["starting", "reading", "ready", "fitting", "ensembling", "explaining", "exporting", "done"]
 FinishStatus = Literal["ok", "interrupted", "failed"]
@@ -86,7 +87,7 @@ class PlanMade(Event, tag="plan.made", frozen=True, kw_only=True):
 
     target: str
     target_reason: str
-    task: Literal["binary", "multiclass", "regression"]
+    task: Task
     task_reason: str
     classes: tuple[str, ...]
     metric: str

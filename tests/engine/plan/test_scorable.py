@@ -30,6 +30,7 @@ from tabapp.run.options.config import RunConfig
 from tabapp.run.record import events as ev
 from tabapp.run.record.event_lines import decode, encode
 from tabapp.run.record.folder import EventReader, RunFolder, create_run, list_runs
+from tabapp.task import Task
 from tests.engine.conducting import MODELS, Engine
 from tests.waiting import HANG_SECONDS
 
@@ -179,7 +180,7 @@ def test_a_damaged_run_gets_the_same_plan_and_folds_again(tmp_path: Path, lost: 
 
 @pytest.mark.parametrize("task", ["binary", "regression"])
 def test_third_party_metrics_are_tried_with_predictions_that_differ(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: metrics.Task
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: Task
 ) -> None:
     def correlation(truth: Any, prediction: Any, weight: Any) -> float:
         values = prediction[:, 1] if prediction.ndim == 2 else prediction

@@ -24,11 +24,11 @@ from tabapp_plugins.grownet import (
 from torch import Tensor, nn
 
 from tabapp.features.arrays import Table
-from tabapp.metrics import Task
 from tabapp.models.contract import FitStopped
 from tabapp.nn.plugin import Sizes
 from tabapp.nn.training.objective import Objective
 from tabapp.nn.training.trainer import batches
+from tabapp.task import Task
 from tests.plugins.tables import make_context, make_table
 
 MIXED = Sizes(n_numeric=4, cardinalities=(5, 3), d_out=1)

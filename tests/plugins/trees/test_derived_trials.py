@@ -19,8 +19,8 @@ from tabapp_plugins.trees.xgboost_model import XGBoost
 import tabapp
 from tabapp.cli.main import run_command_line
 from tabapp.engine.fit.run_fit import recipe_id
-from tabapp.metrics import Task
 from tabapp.models.contract import Shape
+from tabapp.task import Task
 
 PLUGINS = [LightGBM(), XGBoost(), CatBoost()]
 SMALL, MEDIUM, LARGE = Shape(1_000, 8, 2, 3), Shape(5_000, 8, 2, 3), Shape(30_000, 8, 2, 3)
