@@ -23,7 +23,7 @@ from unittest import mock
 
 import msgspec
 import numpy as np
-from tabapp_plugins._shared.boosting import BoostedModel, BoostingParams, BoostingPlugin, Watch, concatenate
+from tabapp_plugins._shared.boosting import BoostedModel, BoostingParams, BoostingPlugin, Watch
 from tabapp_plugins._shared.target import Target
 
 from benchmarks.booster_portfolios import Divided, geometric_mean, parser_of_draws
@@ -111,7 +111,7 @@ def measured(source: Source, draw: Divided, plugin: BoostingPlugin, seed: int) -
     tests: dict[str, list[Any]] = {name: [] for name in chosen}
     held_out: dict[str, list[Any]] = {name: [] for name in chosen}
     for fold, (data, target, context) in enumerate(folds):
-        rows = concatenate(data.train, data.valid)
+        rows = data.train.joined(data.valid)
         counts = sorted({counts[fold] for counts in chosen.values()}, reverse=True)
         booster, _ = plugin.grow(rows, None, counts[0], target, params, context)
         scored: Table = data.preparer.transform(source.frame[draw.held_out(fold).tolist()])

@@ -16,7 +16,7 @@ from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.features.saved import demand, read_arrays
 from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task, Trial
 
-from ._shared.boosting import ConstantModel, concatenate
+from ._shared.constant import ConstantModel
 from ._shared.design import ARRAYS, Design
 from ._shared.target import Target, target_of
 
@@ -183,7 +183,7 @@ class KNeighbors(Plugin):
             return constant
         model = self.keep(train, params, context)
         context.report(1, metrics.score(context.metric, target_of(valid), model.predict(valid), valid.weight))
-        return self.keep(concatenate(train, valid), params, context) if context.seconds_left() > 0 else model
+        return self.keep(train.joined(valid), params, context) if context.seconds_left() > 0 else model
 
     def refit(
         self, train: Table, params: Params, summaries: Sequence[Mapping[str, Any]], context: FitContext

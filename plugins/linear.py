@@ -19,7 +19,7 @@ from tabapp.features.saved import demand, demand_limits, read_arrays
 from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task, Trial
 from tabapp.models.formula import Formula, LinearFormula
 
-from ._shared.boosting import ConstantModel, concatenate
+from ._shared.constant import ConstantModel
 from ._shared.design import ARRAYS, LIMIT, MOST_LEVELS, Design
 from ._shared.target import Target, target_of
 
@@ -196,7 +196,7 @@ class Linear(Plugin):
         seconds = time.monotonic() - started
         context.report(1, metrics.score(context.metric, target_of(valid), model.predict(valid), valid.weight))
         if context.seconds_left() > 1.5 * seconds:
-            model = self.solve(concatenate(train, valid), params, context)
+            model = self.solve(train.joined(valid), params, context)
         return model
 
     def solve(self, train: Table, params: LinearParams, context: FitContext) -> LinearModel:

@@ -25,7 +25,6 @@ import numpy.typing as npt
 
 from tabapp import metrics
 from tabapp.features.arrays import UNSEEN, FeatureRecipe, FeatureSpec, Table
-from tabapp.features.saved import demand
 from tabapp.models.contract import (
     FeatureContributions,
     FitContext,
@@ -37,8 +36,8 @@ from tabapp.models.contract import (
     Shape,
     Task,
 )
-from tabapp.models.formula import ConstantFormula, Formula
 
+from .constant import ConstantModel
 from .target import Loss, Target, target_of
 
 CPU = "cpu"
@@ -97,20 +96,6 @@ class GradientBoostingParams(BoostingParams, frozen=True, kw_only=True):
     """
 
     loss: Loss = "squared_error"
-
-
-def concatenate(a: Table, b: Table) -> Table:
-    """Concatenate the rows of two tables."""
-
-    def join(x: npt.NDArray[Any] | None, y: npt.NDArray[Any] | None) -> Any:
-        return None if x is None or y is None else np.concatenate([x, y])
-
-    return Table(
-        numeric=join(a.numeric, b.numeric),
-        categorical=join(a.categorical, b.categorical),
-        target=join(a.target, b.target),
-        weight=join(a.weight, b.weight),
-    )
 
 
 def matrix(table: Table) -> Float32:
@@ -175,68 +160,11 @@ class Watch:
             self._context.report(n_trees, score())
 
 
-class _SavedConstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    values: list[float]
-    task: Task
-
-
 class SavedBooster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`model.json` of a booster."""
 
     target: Target
     facts: dict[str, Any]
-
-
-class ConstantModel(FittedModel):
-    """Predicts the same value for every row, for a constant target or constant columns."""
-
-    thread_safe = True
-
-    def __init__(self, values: list[float], task: Task) -> None:
-        self.values = values
-        self.task = task
-
-    @classmethod
-    def when_needed(cls, train: Table, context: FitContext) -> ConstantModel | None:
-        """The constant model if the training target, or every training column, has a single value, else None."""
-        y = target_of(train)
-        columns = matrix(train)
-        same = (columns == columns[:1]) | (np.isnan(columns) & np.isnan(columns[:1]))
-        if y.min() < y.max() and not same.all():
-            return None
-        if context.task == "regression":
-            return cls([float(np.average(y, weights=train.weight))], "regression")
-        counts = np.bincount(y, weights=train.weight, minlength=context.n_classes)
-        return cls([float(count / counts.sum()) for count in counts], context.task)
-
-    def predict(self, table: Table) -> Float32:
-        constant = np.tile(np.asarray(self.values, dtype=np.float32), (len(table), 1))
-        return constant[:, 0] if self.task == "regression" else constant
-
-    def save(self, folder: Path) -> None:
-        (folder / "constant.json").write_text(json.dumps({"values": self.values, "task": self.task}))
-
-    @classmethod
-    def load(cls, folder: Path) -> ConstantModel | None:
-        """Read what `save` wrote; None if the folder contains another type of model."""
-        path = folder / "constant.json"
-        if not path.exists():
-            return None
-        saved = msgspec.json.decode(path.read_bytes(), type=_SavedConstant)
-        return cls(saved.values, saved.task)
-
-    def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:
-        demand(self.task == task, f"it was trained for {self.task}, not for {task}")
-        demand(len(self.values) == n_classes, f"it has {len(self.values)} values for {n_classes} classes")
-        demand(all(map(math.isfinite, self.values)), "a value is not finite")
-        if task != "regression":
-            demand(min(self.values) >= 0 and math.isclose(sum(self.values), 1, abs_tol=1e-3), "it has no probabilities")
-
-    def formula(self, features: FeatureSpec) -> Formula:
-        return ConstantFormula(tuple(self.values), 1 if self.task == "regression" else len(self.values))
-
-    def summary(self) -> dict[str, Any]:
-        return {"constant": True}
 
 
 class BoostedModel(FittedModel):
@@ -399,7 +327,7 @@ class BoostingPlugin(Plugin):
         enough_time = context.seconds_left() > 1.5 * seconds
         if not params.refit or not enough_time or len(train) + len(valid) > self.refit_rows:
             return model
-        rows = concatenate(train, valid)
+        rows = train.joined(valid)
         booster, grown, device = self._grown(rows, None, n_trees, target, params, context)
         # CatBoost on a GPU plans fewer trees if time is short.
         if grown < n_trees and (context.seconds_left() <= 0 or context.device != CPU):

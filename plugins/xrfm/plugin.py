@@ -16,7 +16,7 @@ from tabapp import metrics
 from tabapp.features.arrays import FeatureRecipe, Table
 from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task, Trial
 
-from .._shared.boosting import ConstantModel, concatenate
+from .._shared.constant import ConstantModel
 from .._shared.design import MOST_LEVELS, Design
 from .._shared.target import Target, target_of
 from .kernel import Float64, Norm
@@ -191,7 +191,7 @@ class XRFM(Plugin):
         assert isinstance(params, XRFMParams)
         if constant := ConstantModel.when_needed(train, context):
             return constant
-        rows = Encoded.of(concatenate(train, valid), context)
+        rows = Encoded.of(train.joined(valid), context)
         n_train = len(train) if train.weight is None else int(np.count_nonzero(train.weight))
         some = rows.sample(n_train, TUNING_ROWS, context.seed)
         with threadpool_limits(context.n_threads):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -122,3 +122,12 @@ class Table:
             weight=None if self.weight is None else self.weight[rows],
             others=None if self.others is None else self.others[rows],
         )
+
+    def joined(self, other: Table) -> Table:
+        """The rows of both tables, with the arrays that both have."""
+
+        def join(name: str) -> Any:
+            mine, others = getattr(self, name), getattr(other, name)
+            return None if mine is None or others is None else np.concatenate([mine, others])
+
+        return Table(*(join(each.name) for each in fields(self)))
