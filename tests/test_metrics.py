@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -363,6 +364,17 @@ def test_metric_that_raises_on_rows_of_one_class_fails_no_fit(model: str, monkey
     assert np.isfinite(fitted.predict(table)).all()
     assert reports
     assert np.isnan(reports).all()
+
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
+
+
+def test_page_of_metrics_lists_every_member_and_its_example_works(plugin_folder: Path):
+    assert re.findall(r"^\| `(\w+)", PAGE, re.MULTILINE) == [each.name for each in fields(Metric)]
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (plugin_folder / "within_ten.py").write_text(example)
+    truth, prediction = make("regression")
+    assert 0 < metrics.score("within_ten", truth, prediction) < 1
 
 
 HIT_RATE = """

@@ -1,12 +1,7 @@
 """Every metric and everything that the program knows about it: see `Metric` for its members.
 
-A built-in metric is one `Metric` in `classification.py` or `regression.py`; no other module switches on its name. A
-third-party metric needs no change here (see `registry.py`):
-
-    # NAME.py in the plugin folder; or an entry point NAME of the group `tabapp.metrics` that refers to METRIC
-    from tabapp.metrics import Metric
-
-    METRIC = Metric(name="NAME", title=…, description=…, tasks=…, greater_is_better=…, needs_probability=…, function=…)
+A built-in metric is one `Metric` in `classification.py` or `regression.py`; no other module names it. A third-party metric needs no
+change here: see docs/reference/metrics.md.
 """
 
 from tabapp.metrics.classification import average_precision, log_loss_rows, roc_auc

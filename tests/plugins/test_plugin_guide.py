@@ -15,7 +15,7 @@ import optuna
 import pytest
 
 from tabapp import metrics
-from tabapp.models.contract import FitStopped, Plugin
+from tabapp.models.contract import FitStopped, FittedModel, Plugin
 from tabapp.task import Task
 from tests.plugins.tables import make_context, make_table, shape_of
 
@@ -50,6 +50,16 @@ def plugin(package: Path) -> Plugin:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.CosineRidge()
+
+
+@pytest.mark.parametrize(
+    ("kind", "heading"), [(Plugin, "## Members of a plugin"), (FittedModel, "## Members of a fitted model")]
+)
+def test_every_member_is_documented(kind: type, heading: str) -> None:
+    section = TEXT.split(heading)[1].split("\n## ")[0]
+    documented = re.findall(r"^\| `(\w+)", section, re.MULTILINE)
+    members = {name for name in (*vars(kind), *kind.__annotations__) if not name.startswith("_")}
+    assert sorted(documented) == sorted(members)
 
 
 def test_installed_package_is_found(package: Path) -> None:
