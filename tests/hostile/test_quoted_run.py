@@ -24,7 +24,7 @@ LEVELS = ('say "no"', "x,y", "two\nlines", "back\\slash", "[red]")
 REFUSING = """
 import sys
 from tabapp.processes import engine as worker
-from tabapp.bundle import write
+from tabapp.bundle.writing import write
 from tabapp.errors import BundleError
 
 def refuse(path, **_):

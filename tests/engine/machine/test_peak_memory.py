@@ -11,7 +11,7 @@ import torch
 from tabapp.engine.machine import peak_memory
 
 NEW_PROCESS = """
-from tabapp.engine import peak_memory
+from tabapp.engine.machine import peak_memory
 peak_memory.reset_gpu_peak("cuda:0")
 import torch
 torch.zeros(2**20, device="cuda:0")
@@ -32,7 +32,7 @@ def test_cuda_is_initialized_before_its_peak_is_reset(monkeypatch: pytest.Monkey
 def test_a_process_without_torch_does_not_import_it() -> None:
     code = """
 import sys
-from tabapp.engine import peak_memory
+from tabapp.engine.machine import peak_memory
 peak_memory.reset_gpu_peak("cuda:0")
 print(peak_memory.gpu_peak("cuda:0"), "torch" in sys.modules)
 """

@@ -99,7 +99,7 @@ def denials(tmp_path_factory):
     (folder / "old").write_text("kept")
     program = f"""
 import json, os, subprocess, sys, threading
-from tabapp.bundle import sandbox
+from tabapp.bundle.confined import sandbox
 from tabapp.bundle.confined.call_filter import restrict_calls
 files = sandbox.restrict_files(sandbox.paths_of_libraries())
 calls = restrict_calls()

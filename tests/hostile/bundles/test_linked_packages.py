@@ -12,7 +12,7 @@ PROGRAM = """
 import sys
 sys.path.insert(0, {folder!r})
 from pathlib import Path
-from tabapp.bundle import sandbox
+from tabapp.bundle.confined import sandbox
 restricted = sandbox.restrict_files(sandbox.paths_of_libraries())
 import linked, linked_files, linked_module
 try:
