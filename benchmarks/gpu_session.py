@@ -69,7 +69,6 @@ STEPS = (
         75,
         False,
     ),
-    Step("retrieval", "benchmarks.retrieval_speed --device {device} --seconds {seconds}", 45, 75, False),
     Step(
         "npt_paper",
         "benchmarks.npt_paper --full --device {device}:0 --processes 1 --steps boston=4000,yacht=10000 --data {data}"

@@ -15,7 +15,7 @@ _Params = TypeVar("_Params", bound=GradientBoostingParams)
 
 SKEWED, ROWS_TO_START_WITH = 4.0, 1_000
 """The Poisson deviance is tried where the largest target is at least the first number of times its median; from the second number
-of training rows on, the defaults have it (`benchmarks.losses`)."""
+of training rows on, the defaults have it (`benchmarks/results/losses.json`)."""
 
 
 def may_be_poisson(task: Task, shape: Shape) -> bool:

@@ -70,7 +70,7 @@ class RealMLPParams(TrainingParams, frozen=True, kw_only=True):
         """TD for tables below `FEW_ROWS`.
 
         NOTE[DIFF]: smaller batches, half the epochs and a low rate, which take two thirds of the time and have a lower error there
-        (`benchmarks.small_networks`). The authors' benchmarks have at least a thousand training rows.
+        (`benchmarks/results/small_networks.json`). The authors' benchmarks have at least a thousand training rows.
         """
         paper = cls.tuned_defaults(task)
         return msgspec.structs.replace(paper, learning_rate=0.02, batch_size=128, max_epochs=128)

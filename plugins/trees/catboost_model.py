@@ -45,7 +45,7 @@ REPORTED: dict[str, dict[str, str]] = {
 
 
 ROWS_TO_DERIVE, MOST_ROWS_TO_DERIVE = 3_000, 20_000
-"""With so many rows, the defaults for regression use features made from two columns (`benchmarks.derived_features`). Fits take
+"""With so many rows, the defaults for regression use features made from two columns (`benchmarks/results/derived_features.json`). Fits take
 several times as long with them, for which more rows leave too little time."""
 
 
@@ -223,7 +223,7 @@ class CatBoost(BoostingPlugin):
         """The space of CatBoost in TabArena (Erickson et al. 2025).
 
         NOTE[DIFF]: On 13 small tables, random configurations have 1.02 times the error of the defaults, those of Table 7 of
-        Gorishniy et al. 2021 1.04 times in 1.4 times the seconds (`benchmarks.booster_spaces`). Learning rates are
+        Gorishniy et al. 2021 1.04 times in 1.4 times the seconds (`benchmarks/results/booster_spaces.json`). Learning rates are
         not lower than `slowest_rate`, instead of 0.005. On large tables, statistics are of two columns at most instead
         of five, because more take too long.
         """

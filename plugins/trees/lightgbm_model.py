@@ -169,7 +169,7 @@ class LightGBM(BoostingPlugin):
         columns of more than 4 levels into groups of levels, which overfits small tables.
 
         Features made from two columns hardly help with several classes and many rows, where fits take long, and in regressions with
-        few rows (`benchmarks.derived_features`: 1.11 times the error on four tables of less than 1,500 rows, 0.95 times on six with
+        few rows (`benchmarks/results/derived_features.json`: 1.11 times the error on four tables of less than 1,500 rows, 0.95 times on six with
         2,000).
         """
         loss = default_loss(task, shape)
@@ -194,7 +194,7 @@ class LightGBM(BoostingPlugin):
         defaults (`booster_portfolios_large.json` in `benchmarks/results`: two draws of three tables). The defaults and the small
         trees are tried with and without features made from two columns.
 
-        The small trees are close to the LightGBM of AutoGluon's portfolio of August 2026. `benchmarks.booster_portfolios`: chosen
+        The small trees are close to the LightGBM of AutoGluon's portfolio of August 2026. `benchmarks/results/booster_portfolios.json`: chosen
         on one draw of 13 tables; on 28 other draws, their error is lower than that of the defaults on 20, and the better of both
         out of fold has 0.981 times the error of the defaults.
 
@@ -272,7 +272,7 @@ class LightGBM(BoostingPlugin):
 
         NOTE[DIFF]: learning rates are not lower than `slowest_rate`, instead of 0.005, and an L1 penalty is for classes only (see
         `portfolio`). On 13 tables, random configurations have 1.08 times the error of the defaults, those of
-        Table 6 of Gorishniy et al. 2021 (XGBoost) with LightGBM's names 1.33 times (`benchmarks.booster_spaces`).
+        Table 6 of Gorishniy et al. 2021 (XGBoost) with LightGBM's names 1.33 times (`benchmarks/results/booster_spaces.json`).
         """
         return LightGBMParams(
             loss=suggested_loss(trial, task, shape),

@@ -182,7 +182,7 @@ class DeepPlugin(Plugin):
     """Whether every training step starts the same operations on the same tensors, as a CUDA graph needs: neither the network nor
     its training method has Python values that change during training."""
     tolerates_tf32: ClassVar[bool] = False
-    """Whether training in TF32 on a GPU costs no score, for networks without `low_precision` (`python -m benchmarks.tf32`)."""
+    """Whether training in TF32 on a GPU costs no score, for networks without `low_precision` (`benchmarks/results/tf32.json`)."""
     min_rows: ClassVar[int] = 50
     max_rows: ClassVar[int] = 10_000_000
     max_features: ClassVar[int] = 10_000

@@ -23,7 +23,7 @@ With 16 folds, that of the mean of four models was 1.002 ± 0.003 times that wit
 """
 SHORT_BUDGET, MOST_FEW_ROWS = 120.0, 15_000
 """A longer budget than the first value, in seconds, leaves time for eight folds of proportionally more rows, up to the second
-(`python -m benchmarks.folds`)."""
+(`benchmarks/results/folds.json`)."""
 FOLDS_OF_SLOW_FITS, MODELS_IN_TIME, SLOW_FIT = 3, 3, 5.0
 """Number of folds if all workers together cannot complete as many boosters as the second value with the usual number, and a fit of
 the quickest takes more seconds than the third: rather several models that learn from fewer rows than one or two."""
