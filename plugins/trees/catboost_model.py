@@ -45,8 +45,8 @@ REPORTED: dict[str, dict[str, str]] = {
 
 
 ROWS_TO_DERIVE, MOST_ROWS_TO_DERIVE = 3_000, 20_000
-"""With so many rows, the defaults for regression use features made from two columns (`benchmarks/results/derived_features.json`). Fits take
-several times as long with them, for which more rows leave too little time."""
+"""With so many rows, the defaults for regression use features made from two columns (`benchmarks/results/derived_features.json`).
+Fits take several times as long with them, for which more rows leave too little time."""
 
 
 def with_weights(values: Mapping[str, Any], name: str) -> str:

@@ -169,8 +169,8 @@ class LightGBM(BoostingPlugin):
         columns of more than 4 levels into groups of levels, which overfits small tables.
 
         Features made from two columns hardly help with several classes and many rows, where fits take long, and in regressions with
-        few rows (`benchmarks/results/derived_features.json`: 1.11 times the error on four tables of less than 1,500 rows, 0.95 times on six with
-        2,000).
+        few rows (`benchmarks/results/derived_features.json`: 1.11 times the error on four tables of less than 1,500
+        rows, 0.95 times on six with 2,000).
         """
         loss = default_loss(task, shape)
         if shape.n_rows < 10_000:
@@ -194,9 +194,9 @@ class LightGBM(BoostingPlugin):
         defaults (`booster_portfolios_large.json` in `benchmarks/results`: two draws of three tables). The defaults and the small
         trees are tried with and without features made from two columns.
 
-        The small trees are close to the LightGBM of AutoGluon's portfolio of August 2026. `benchmarks/results/booster_portfolios.json`: chosen
+        The small trees are close to the LightGBM of AutoGluon's portfolio of August 2026. It was chosen
         on one draw of 13 tables; on 28 other draws, their error is lower than that of the defaults on 20, and the better of both
-        out of fold has 0.981 times the error of the defaults.
+        out of fold has 0.981 times the error of the defaults (`benchmarks/results/booster_portfolios.json`).
 
         NOTE[DIFF]: an L1 penalty is in units of the target, which is standardized here, so that it is for classes only. The
         learning rate is twice AutoGluon's: half as many trees have 0.998 times the error on two draws of 18 tables of at most

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import optuna
 import pytest
@@ -17,7 +16,6 @@ from tabapp_plugins.npt.network import Entries, Memory, NPTNetwork, Predicted
 from tabapp_plugins.npt.plugin import NPT, sized
 from tabapp_plugins.npt.training import NPTParams
 
-from benchmarks.npt_probes import corrupted_predictions, deletion
 from tabapp import metrics
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureSpec, Table
 from tabapp.models.contract import Shape
@@ -217,42 +215,6 @@ def test_row_neighbors_are_rows_of_the_fit(model: NPTModel, tmp_path: Path) -> N
     again = NPTModel.load(tmp_path).row_neighbors(made(7, 3), 5)
     np.testing.assert_array_equal(again.index, found.index)
     np.testing.assert_array_equal(again.weight, found.weight)
-
-
-def test_corruption_removes_only_the_information_of_other_rows(model: NPTModel, tmp_path: Path) -> None:
-    test = made(6, 3)
-    first, second = (corrupted_predictions(model, test, seed) for seed in (0, 0))
-    np.testing.assert_array_equal(first, second)
-    assert not np.array_equal(first, model.predict(test))
-    # Permutations have no effect on identical rows.
-    same = NPTModel(
-        model.network, model.saved, model.context.take(torch.zeros(300).long()), model.source, model.draws, model.device
-    )
-    np.testing.assert_allclose(corrupted_predictions(same, test, 0), same.predict(test), rtol=1e-5)
-
-
-@pytest.mark.slow
-def test_deletion_keeps_few_of_many_identical_rows(model: NPTModel) -> None:
-    rows = torch.arange(60)
-    small = NPTModel(model.network, model.saved, model.context, model.source, rows[None], model.device)
-    found = deletion(small, made(1, 3), seed=0)
-    assert 1 <= len(found.kept) <= 60
-    assert found.kept_distance > 0
-    assert found.random_distance > 0
-    alike = NPTModel(
-        model.network, model.saved, model.context.take(torch.zeros(300).long()), model.source, rows[None], model.device
-    )
-    assert len(deletion(alike, made(1, 3), seed=0).kept) == 1
-    no_target = NPTModel(
-        model.network,
-        msgspec.structs.replace(model.saved, objective=None),
-        model.context,
-        model.source,
-        model.draws,
-        model.device,
-    )
-    with pytest.raises(ValueError, match="numeric target"):
-        deletion(no_target, made(1, 3), seed=0)
 
 
 @pytest.mark.slow
