@@ -42,7 +42,7 @@ $(VENV)/.installed-fuzz: $(VENV)/.installed-test
 install: $(VENV)/.installed ## Install tabapp into .venv.
 
 demo: $(VENV)/.installed ## Train on a public table, show the results, and predict rows that were set aside.
-	$(BIN)/python -m benchmarks.demo_data $(DEMO)
+	$(BIN)/python -m tools.demo_data $(DEMO)
 	$(BIN)/tabapp --auto $(DEMO)/breast_cancer.csv --target diagnosis --budget $(DEMO_BUDGET) \
 		--runs-dir $(DEMO)/runs --out $(DEMO)/breast_cancer.tabapp
 	$(BIN)/tabapp predict $(DEMO)/breast_cancer.tabapp $(DEMO)/new_patients.csv -o $(DEMO)/predictions.csv
@@ -126,10 +126,10 @@ typecheck: $(VENV)/.installed-test ## Static types, strict.
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 bench: $(VENV)/.installed ## The numbers of the README: start-up, then the tables (15 minutes; needs TABAPP_DATA).
-	$(BIN)/python -m benchmarks.startup
-	$(BIN)/python -m benchmarks.main_tables
+	$(BIN)/python -m benchmarks.performance.startup
+	$(BIN)/python -m benchmarks.product.main_tables
 
-bench-docs: $(VENV)/.installed ## Pages and tables of the documentation from benchmarks/results.
+bench-docs: $(VENV)/.installed ## Tables of README and docs from benchmarks/results.
 	$(BIN)/python -m benchmarks.document
 
 clean: ## Remove everything that make created.

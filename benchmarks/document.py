@@ -1,10 +1,10 @@
-"""Render the results in `benchmarks/results/*.json` as pages of the documentation and as the marked tables of README and docs.
+"""Render the results in `benchmarks/results/*.json` as the marked tables of README and docs, and as pages of the site.
 
 python -m benchmarks.document [--check]
 
-Each results file becomes a page in docs/benchmarks/. In README.md and in the pages of docs/, the table between
-`<!-- results: BENCHMARK -->` (or `<!-- results: BENCHMARK/TABLE -->`) and `<!-- end of results -->` is replaced by the table of
-that name. `--check` writes nothing and exits with 1 if a page or a marked table differs from the results.
+In README.md and in the pages of docs/, the table between `<!-- results: BENCHMARK -->` (or `<!-- results: BENCHMARK/TABLE -->`) and
+`<!-- end of results -->` is replaced by the table of that name. `--check` writes nothing and exits with 1 if a marked table differs
+from the results. `make docs` writes a page for each results file with `pages`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from benchmarks.machine import Results, ResultTable
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = ROOT / "docs" / "benchmarks"
 MARKED = re.compile(r"(<!-- results: (?P<name>[\w/]+) -->\n)(?P<body>.*?)(<!-- end of results -->)", re.DOTALL)
 
 
@@ -46,7 +45,7 @@ TASKS = {"roc_auc": "two classes (ROC AUC)", "log_loss": "several classes (log l
 
 
 def summary(table: ResultTable) -> ResultTable:
-    """The table of `benchmarks.rivals` in short: for each task, on how many tables tabapp has the lower error, and the ratios."""
+    """The table of rivals in short: for each task, on how many tables tabapp has the lower error, and the ratios."""
     ratios = {metric: [float(row[-1]) for row in table.rows if row[1] == metric] for metric in TASKS}
     ratios["all"] = [ratio for found in ratios.values() for ratio in found]
     rows = [
@@ -90,6 +89,9 @@ def page(result: Results) -> str:
         for table in result.tables
     )
     origin = result.source or f"Measured on {result.date} by this command."
+    module = re.search(r"-m ((?:benchmarks|papers)[\w.]+)", result.command)
+    if module and not (ROOT / (module[1].replace(".", "/") + ".py")).is_file():
+        origin += " The question is closed, and the script has left the project."
     return (
         f"# {result.title}\n\n{tables}\n## How it was measured\n\n```\n{result.command}\n```\n\n{origin}\n\n{facts}\n\n"
         f"The numbers are in `benchmarks/results/{result.benchmark}.json`.\n"
@@ -106,24 +108,25 @@ def index(results: list[Results]) -> str:
     )
 
 
-def documents(root: Path = ROOT) -> dict[Path, str]:
-    """Everything that depends on the results, by path: the pages, README and the docs that have marked tables."""
+def pages(root: Path = ROOT) -> dict[str, str]:
+    """The pages of all results and their index, by file name."""
     results = read_results(root / "benchmarks" / "results")
-    folder = root / "docs" / "benchmarks"
-    texts = {folder / f"{result.benchmark}.md": page(result) for result in results}
-    texts[folder / "index.md"] = index(results)
-    for path in (root / "README.md", *sorted(set((root / "docs").rglob("*.md")) - texts.keys())):
-        text = path.read_text(encoding="utf-8")
-        if MARKED.search(text):
-            texts[path] = fill(text, results, str(path.relative_to(root)))
-    return texts
+    return {"index.md": index(results), **{f"{result.benchmark}.md": page(result) for result in results}}
+
+
+def documents(root: Path = ROOT) -> dict[Path, str]:
+    """README and the pages of docs that have marked tables, by path."""
+    results = read_results(root / "benchmarks" / "results")
+    written = [path for path in (root / "docs").rglob("*.md") if "generated" not in path.parts]
+    texts = {path: path.read_text(encoding="utf-8") for path in (root / "README.md", *sorted(written))}
+    return {
+        path: fill(text, results, str(path.relative_to(root))) for path, text in texts.items() if MARKED.search(text)
+    }
 
 
 def outdated(root: Path = ROOT) -> list[str]:
-    """The documents that differ from the results, and pages whose results are gone; paths relative to the root."""
-    texts = documents(root)
-    stale = [path for path, text in texts.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
-    stale += [path for path in (root / "docs" / "benchmarks").glob("*.md") if path not in texts]
+    """The documents that differ from the results; paths relative to the root."""
+    stale = [path for path, text in documents(root).items() if path.read_text(encoding="utf-8") != text]
     return sorted(str(path.relative_to(root)) for path in stale)
 
 
@@ -138,10 +141,6 @@ def main() -> int:
         return 1 if stale else 0
     texts = documents()
     for path in map(ROOT.joinpath, stale):
-        if path not in texts:
-            path.unlink()
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(texts[path], encoding="utf-8")
         print(path.relative_to(ROOT))
     return 0

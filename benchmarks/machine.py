@@ -77,9 +77,9 @@ def machine(*packages: str) -> dict[str, Any]:
 
 
 def benchmark_module() -> str:
-    """The running module, without the package: `rivals`, or `lab.variants`."""
+    """The running module, such as `benchmarks.product.rivals`."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
-    return spec.name.removeprefix("benchmarks.") if spec is not None else Path(sys.argv[0]).stem
+    return spec.name if spec is not None else Path(sys.argv[0]).stem
 
 
 def write_results(
@@ -111,7 +111,7 @@ def write_results(
         benchmark=name,
         title=earlier.get("title") or name.replace("_", " ").capitalize(),
         source=None,
-        command=shlex.join(["python", "-m", f"benchmarks.{benchmark_module()}", *sys.argv[1:]]),
+        command=shlex.join(["python", "-m", benchmark_module(), *sys.argv[1:]]),
         date=datetime.now(UTC).date().isoformat(),
         machine=facts,
         tables=[table, *more],

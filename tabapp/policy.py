@@ -1,7 +1,8 @@
 """The tuned numbers of the scheduler, the ensemble and its calibration, and what supports them.
 
-A number that is `measured` names the results that support it; `tests/tools/test_policy.py` reads them, and lists the other numbers:
-no committed results support them, they were chosen by hand on a few tables. `benchmarks.lab.variants` compares policies.
+A number that is `measured` names the results that support it; `benchmarks/tests/test_policy.py` reads them, and lists the other
+numbers: no committed results support them, they were chosen by hand on a few tables. `benchmarks.lab.variants` compares
+policies.
 """
 
 from __future__ import annotations

@@ -119,8 +119,16 @@ def test_commands_in_the_readme_exist():
         assert name == "run" or re.search(rf"\b{name}\b", text), name
     for target in re.findall(r"^make ([a-z-]+)", text, re.MULTILINE):
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), target
-    for module in re.findall(r"python -m (benchmarks\.\w+)", text):
+    for module in re.findall(r"python -m ((?:benchmarks|papers)[.\w]+)", text):
         assert (ROOT / (module.replace(".", "/") + ".py")).is_file(), module
+
+
+def test_the_product_its_tests_and_the_demo_need_no_benchmark():
+    users = [*sources("tabapp", "plugins", "tests", "tools"), ROOT / "Makefile"]
+    pattern = re.compile(
+        r"^\s*(from|import) (benchmarks|papers)\b|-m (benchmarks|papers)\.(?!document|product|performance)", re.M
+    )
+    assert [str(path.relative_to(ROOT)) for path in users if pattern.search(path.read_text())] == []
 
 
 def test_length_of_source_files():

@@ -209,9 +209,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tabapp-recording-") as place:
         folder = Path(place)
-        subprocess.run(
-            [sys.executable, "-m", "benchmarks.demo_data", folder], cwd=ROOT, check=True, capture_output=True
-        )
+        subprocess.run([sys.executable, "-m", "tools.demo_data", folder], cwd=ROOT, check=True, capture_output=True)
         environment = {
             **{name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "COLUMNS", "LINES"}},
             "TERM": "xterm-256color",

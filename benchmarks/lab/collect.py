@@ -30,7 +30,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from benchmarks.rivals import METRICS, split
+from benchmarks.product.rivals import METRICS, split
 from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, typed_frame
 from tabapp.engine.fit.candidates import pilot_folds

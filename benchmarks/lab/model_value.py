@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.machine import RESULTS, machine, report
-from benchmarks.worker_time import ledger_of
+from benchmarks.product.worker_time import ledger_of
 from tabapp import metrics
 from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.engine.fit.candidates import Candidate

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import api, commands, messages, metrics, models, options, screens
+from . import api, commands, messages, metrics, models, options, results, screens
 
-GENERATORS = (api, commands, messages, metrics, models, options, screens)
+GENERATORS = (api, commands, messages, metrics, models, options, results, screens)
 """Each has a function `pages()` that returns page texts by file name."""
 
 

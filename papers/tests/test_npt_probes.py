@@ -11,7 +11,7 @@ import torch
 from tabapp_plugins.npt.model import NPTModel
 from tabapp_plugins.npt.network import NPTNetwork
 
-from benchmarks.npt_probes import LookupTask, corrupted_predictions, deletion, looked_up, train_lookup
+from papers.npt_probes import LookupTask, corrupted_predictions, deletion, looked_up, train_lookup
 from tests.plugins.networks.test_npt import fit, made
 
 

@@ -110,7 +110,7 @@ def layer_sizes(n_features: int, params: AMFormerParams) -> list[LayerSize]:
 
 
 def bytes_per_row(n_features: int, params: AMFormerParams) -> int:
-    """Memory of a training step per row of its batch, as measured by benchmarks/amformer_scaling.py."""
+    """Memory of a training step per row of its batch, as measured by papers/amformer_scaling.py."""
     d, n_bytes = params.d_token, 0
     for layer in layer_sizes(n_features, params):
         if layer.n_tokens > MANY_TOKENS:

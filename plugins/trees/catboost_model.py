@@ -56,7 +56,7 @@ def with_weights(values: Mapping[str, Any], name: str) -> str:
 
 GPU_CELLS = 5_000_000
 """Rows times columns from which a GPU is expected to be faster than four cores. NOTE: a first guess from published rates, not
-measured; `python -m benchmarks.boosters_on_gpu` measures it."""
+measured; `python -m benchmarks.gpu.boosters_on_gpu` measures it."""
 MOST_LEVELS_ON_GPU = 255
 """Levels of a column that is one-hot encoded."""
 

@@ -201,7 +201,7 @@ class Pretrained(DeepPlugin):
     Attributes:
         architecture: names of the hyperparameters that the encoder's weights depend on.
         task_parts: prefixes of the names of weights that are not pre-trained.
-        most_labeled: labeled rows up to which the model gained in `benchmarks/unlabeled_rows.py`; 0 where it did not.
+        most_labeled: labeled rows up to which the model gained in `benchmarks/lab/unlabeled_rows.py`; 0 where it did not.
         least_unlabeled: rows without a target for each labeled row, from which runs start the model by themselves.
     """
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import statistics
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.machine import RESULTS
 from tabapp.models import registry
 from tabapp.models.contract import Shape
 from tabapp.nn.costs import SPEEDS, launch_seconds, training_cost
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
 NEAR = 3.0
 """Factor between an estimate and a measurement: the order of fits does not need better ones, and the run corrects them."""

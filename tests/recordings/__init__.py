@@ -1,4 +1,4 @@
-"""Real runs, as `benchmarks/record_run.py` recorded them; see there for what happens in each."""
+"""Real runs, as `tools/record_run.py` recorded them; see there for what happens in each."""
 
 from __future__ import annotations
 

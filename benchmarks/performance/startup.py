@@ -1,0 +1,142 @@
+"""Start-up time: CPU time of `--version` and `--help`, and wall time until the first screen.
+
+python -m benchmarks.performance.startup [--repeats N] [--out FILE.json]
+
+CPU time is user and system time of the whole process, interpreter included. The first paint is the time from starting
+`tabapp FILE` in a pseudo-terminal of 120 × 36 until the file's name has been drawn. Exits with 1 if a median exceeds its bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import pty
+import select
+import signal
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import RESULTS, machine, report
+
+VERSION_MS, HELP_MS, PAINT_MS = 80.0, 150.0, 400.0
+COLUMNS, ROWS = 120, 36
+PAINT_TIMEOUT_SECONDS = 20.0
+QUIT_KEYS = b"q"
+COMMAND = (sys.executable, "-m", "tabapp")
+
+
+def cpu_ms(arguments: Sequence[str]) -> float:
+    """Milliseconds of processor time that a command takes."""
+    process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise SystemExit(f"tabapp {' '.join(arguments)} ended with {process.returncode}")
+    return (usage.ru_utime + usage.ru_stime) * 1000
+
+
+ENGINE_ENDS_SECONDS = 4.0
+
+
+def paint_ms(file: Path, runs_dir: Path) -> float:
+    """Milliseconds from starting the screen until the file's name is painted; then quits the program."""
+    started = time.perf_counter()
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ |= {"TERM": "xterm-256color", "COLUMNS": str(COLUMNS), "LINES": str(ROWS)}
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        os.execv(COMMAND[0], [*COMMAND, str(file), "--runs-dir", str(runs_dir)])
+    try:
+        painted = b""
+        while file.name.encode() not in painted:
+            if time.perf_counter() - started > PAINT_TIMEOUT_SECONDS:
+                raise SystemExit(f"{file.name} was not painted; the terminal got {painted[-2000:]!r}")
+            if select.select([terminal], [], [], 0.05)[0]:
+                painted += os.read(terminal, 65536)
+        elapsed = (time.perf_counter() - started) * 1000
+        _leave(pid, terminal)
+    finally:
+        os.close(terminal)
+    # The engine of a run that was never started takes a while to end and would slow the next measurement.
+    time.sleep(ENGINE_ENDS_SECONDS)
+    return elapsed
+
+
+def _leave(pid: int, terminal: int) -> None:
+    """Press quit and read the terminal until the program ends; kill it if it does not."""
+    end = time.perf_counter() + PAINT_TIMEOUT_SECONDS
+    pressed = 0.0
+    while time.perf_counter() < end:
+        if time.perf_counter() - pressed > 1:
+            pressed = time.perf_counter()
+            os.write(terminal, QUIT_KEYS)
+        if select.select([terminal], [], [], 0.05)[0]:
+            try:
+                os.read(terminal, 65536)
+            except OSError:
+                break
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            return
+    else:
+        os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=11)
+    parser.add_argument("--out", type=Path, default=RESULTS / "startup.json")
+    options = parser.parse_args()
+    results: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder) / "first_paint_of_this_table.csv"
+        table.write_text("age,city,bought\n" + "".join(f"{20 + i % 50},c{i % 3},{i % 2}\n" for i in range(200)))
+        measures = (
+            ("tabapp --version", "CPU", VERSION_MS, lambda: cpu_ms(["--version"])),
+            ("tabapp --help", "CPU", HELP_MS, lambda: cpu_ms(["--help"])),
+            (f"first paint, {COLUMNS} × {ROWS}", "wall", PAINT_MS, lambda: paint_ms(table, Path(folder) / "runs")),
+        )
+        for name, clock, bound, measure in measures:
+            measure()  # warm the disk cache
+            values = [measure() for _ in range(options.repeats)]
+            results.append(
+                {
+                    "what": name,
+                    "clock": clock,
+                    "bound_ms": bound,
+                    "min_ms": round(min(values), 1),
+                    "median_ms": round(statistics.median(values), 1),
+                    "max_ms": round(max(values), 1),
+                    "ok": statistics.median(values) <= bound,
+                }
+            )
+    report(
+        machine("textual", "click"),
+        ["what", "clock", "min", "median", "max", "bound", ""],
+        [
+            [
+                result["what"],
+                result["clock"],
+                *(f"{result[f'{name}_ms']:.0f} ms" for name in ("min", "median", "max", "bound")),
+                "ok" if result["ok"] else "OVER",
+            ]
+            for result in results
+        ],
+        results,
+        options.out,
+        right=(2, 3, 4, 5),
+    )
+    return 0 if all(result["ok"] for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
