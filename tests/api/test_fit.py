@@ -246,7 +246,7 @@ def test_a_file_that_is_not_there_is_rejected(tmp_path):
     ("options", "error", "message"),
     [
         ({"metric": "rmse"}, tabapp.UsageError, "rmse"),
-        ({"target": "constant"}, tabapp.DataError, "constant"),
+        ({"target": "constant"}, tabapp.DataError, "constant.*choose another with target"),
     ],
     ids=str,
 )

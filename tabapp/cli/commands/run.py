@@ -245,27 +245,21 @@ _view_options = all_of(runs_dir_option, output_options(instead_of="a screen"), w
 @gathered("view", View)
 def attach(run_id: str, replay: str | None, view: View) -> int:
     """Show a running or finished run. RUN is an id, part of an id, a name, `last`, or a path with a slash."""
+    from tabapp.run.record.replaying import parse_speed
+
     folder = find_run(run_id, view.runs_dir)
-    if replay is not None:
-        return _replay(folder, replay, view)
+    if replay is not None and view.web:
+        raise UsageError("--replay shows a run in the terminal. Omit --web.")
+    speed = None if replay is None else parse_speed(replay)
     if view.web:
         return _in_browser(folder, view.runs_dir, _listen(view.port), start_engine=False)
     if view.is_screen:
-        return _screen(folder, view.runs_dir, start_engine=False)
+        return _screen(folder, view.runs_dir, start_engine=False, replay=speed)
+    if speed is not None:
+        from tabapp.headless.replay import replay as show_replay
+
+        return show_replay(folder, speed, **view.lines)
     return _headless(folder, view, start=False)
-
-
-def _replay(folder: RunFolder, speed: str, view: View) -> int:
-    from tabapp.run.record.replaying import parse_speed
-
-    if view.web:
-        raise UsageError("--replay shows a run in the terminal. Omit --web.")
-    chosen = parse_speed(speed)
-    if view.is_screen:
-        return _screen(folder, view.runs_dir, start_engine=False, replay=chosen)
-    from tabapp.headless.replay import replay
-
-    return replay(folder, chosen, **view.lines)
 
 
 @click.command()

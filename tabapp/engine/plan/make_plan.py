@@ -375,24 +375,20 @@ def directions_of(config: RunConfig, schema: Schema) -> dict[str, int]:
     Raises:
         UsageError: they are not possible for the target or a column.
     """
+    monotonic = option("monotonic")
     if config.monotonic and schema.task == "multiclass":
         raise UsageError(
-            f"{option('monotonic')} is for a number or two classes; {schema.target!r} has {len(schema.classes)} classes. "
-            "Leave it out."
+            f"{monotonic} is for a number or two classes; {schema.target!r} has {len(schema.classes)} classes. Leave it out."
         )
     if config.monotonic and config.other_targets:
-        raise UsageError(
-            f"{option('monotonic')} is for one target. Name one {option('target')}, or leave {option('monotonic')} out."
-        )
+        raise UsageError(f"{monotonic} is for one target. Name one {option('target')}, or leave {monotonic} out.")
     kinds = {column.name: column.kind for column in schema.features}
     for name in config.monotonic:
         if name not in kinds:
-            raise UsageError(
-                f"{option('monotonic')}: {name!r} is not a feature column{did_you_mean(name, kinds) or '.'}"
-            )
+            raise UsageError(f"{monotonic}: {name!r} is not a feature column{did_you_mean(name, kinds) or '.'}")
         if kinds[name] != "numeric":
             raise UsageError(
-                f"{option('monotonic')}: {name!r} is {kinds[name]}, not numeric. Leave it out, or set "
+                f"{monotonic}: {name!r} is {kinds[name]}, not numeric. Leave it out, or set "
                 f"{option('kind', {name: 'numeric'})} if its cells are numbers."
             )
     return {name: 1 if sign == "+" else -1 for name, sign in config.monotonic.items()}

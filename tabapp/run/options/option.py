@@ -10,6 +10,7 @@ import operator
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Any, Literal, SupportsIndex, TypeGuard, get_args
@@ -70,7 +71,7 @@ class Option:
         return f"{self.summary.removesuffix('.')} [default: {default}]." if default else self.summary
 
     def parse(self, text: str) -> Any:
-        """Read a value from the command line or the configuration file.
+        """Read a value from the command line or the configuration file; `check` rejects what stays text and must not be.
 
         Raises:
             UsageError: names the option, the value and what is valid.
@@ -196,12 +197,10 @@ class Whole(Option):
     most: int | None = None
     has_auto: bool = False
 
-    def parse(self, text: str) -> int | None:
+    def parse(self, text: str) -> int | str | None:
         if self.has_auto and text == "auto":
             return None
-        if not re.fullmatch(r"[+-]?\d+", text):
-            self.check(text)
-        return int(text)
+        return int(text) if re.fullmatch(r"[+-]?\d+", text) else text
 
     def _plain(self, value: Any) -> Any:
         return None if self.has_auto and value == "auto" else value
@@ -220,18 +219,14 @@ class Share(Option):
 
     most: float = 1.0
 
-    def parse(self, text: str) -> float:
-        try:
+    def parse(self, text: str) -> float | str:
+        with suppress(ValueError):
             return float(text)
-        except ValueError:
-            raise self._invalid(text) from None
+        return text
 
     def check(self, value: Any) -> None:
-        if not 0 <= value <= self.most:
-            raise self._invalid(value)
-
-    def _invalid(self, value: object) -> UsageError:
-        return UsageError(f"{given(self.name, value)} is not valid. Use a number from 0 to {self.most:g}.")
+        if not isinstance(value, float) or not 0 <= value <= self.most:
+            raise UsageError(f"{given(self.name, value)} is not valid. Use a number from 0 to {self.most:g}.")
 
 
 class Duration(Option):
