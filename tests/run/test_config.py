@@ -5,7 +5,7 @@ import shlex
 import click
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tabapp.cli.commands.run import run as run_command
@@ -65,6 +65,7 @@ def parsed(line: str) -> RunConfig:
     return RunConfig(**options)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(configs)
 def test_command_line_parses_to_the_same_configuration(config):
     assert parsed(command_line(config)) == config
