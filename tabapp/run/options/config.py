@@ -309,15 +309,6 @@ def check_config(config: RunConfig) -> None:
     """
     for each in OPTIONS.values():
         each.check(getattr(config, each.field))
-    check_address(config)
-
-
-def check_address(config: RunConfig) -> None:
-    """Reject the address of a cluster that is not used.
-
-    Raises:
-        UsageError: names the missing option.
-    """
     if config.address is not None and config.executor != "ray":
         raise UsageError(f"{option('address')} is the address of a Ray cluster. Add {option('executor', 'ray')}.")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from tabapp.errors import UsageError, option
-from tabapp.run.options.config import Executor, RunConfig, check_address
+from tabapp.run.options.config import Executor, RunConfig, check_config
 from tabapp.run.options.places import reject_undecodable
 from tabapp.run.record.confining import own_config, shown
 from tabapp.run.record.folder import EventReader, RunBusy, RunFolder
@@ -99,7 +99,7 @@ def on_chosen_machines(
             f"{option('executor', 'local')} to continue on this machine."
         )
     config = msgspec.structs.replace(config, executor=executor or "local", address=address)
-    check_address(config)
+    check_config(config)
     return config
 
 
