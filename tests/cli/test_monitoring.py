@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -232,6 +233,8 @@ def test_update_uses_the_options_of_own_runs_only(bundle, files, tmp_path, monke
         (sentence,) = capsys.readouterr().err.splitlines()
         assert "is not in" in sentence
         assert "training file made.csv with --data FILE" in sentence
+        os.mkfifo(tmp_path / "pipe")
+        assert run_command_line([*words, "--data", str(tmp_path / "pipe")]) == DATA, "it waits for a writer"
         words += ["--data", str(files[0])]
     assert run_command_line(words) == 1
     (new,) = created
