@@ -423,14 +423,8 @@ def plan_event(plan: Plan, schema: Schema, config: RunConfig) -> ev.PlanMade:
         metric=plan.metric,
         metric_title=metric.title,
         metrics=tuple(
-            ev.MetricView(
-                name=each.name,
-                title=each.title,
-                description=each.description,
-                chooses_threshold=each.chooses_threshold,
-                has_unit=each.has_unit,
-            )
-            for each in map(metrics.get, metrics.names_for(plan.task, first=plan.metric))
+            msgspec.convert(metrics.get(name), ev.MetricView, from_attributes=True)
+            for name in metrics.names_for(plan.task, first=plan.metric)
         ),
         greater_is_better=metric.greater_is_better,
         validation=plan.validation,
@@ -444,10 +438,7 @@ def plan_event(plan: Plan, schema: Schema, config: RunConfig) -> ev.PlanMade:
         n_gpus=len(plan.gpus),
         workers=plan.workers,
         seed=plan.seed,
-        models=tuple(
-            ev.ModelView(name=model.name, title=model.title, family=model.family, reason=model.reason)
-            for model in plan.models
-        ),
+        models=tuple(msgspec.convert(model, ev.ModelView, from_attributes=True) for model in plan.models),
         command=command_line(msgspec.structs.replace(config, target=plan.target)),
         notes=plan.notes,
     )
