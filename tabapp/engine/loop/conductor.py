@@ -26,7 +26,7 @@ from tabapp.engine.machine.devices import CPU, device_class, gpu_memory
 from tabapp.engine.machine.gpus import gpu_memories
 from tabapp.engine.machine.slots import Slots
 from tabapp.engine.plan.make_plan import Plan, plan_event, with_pending_models, write_plan
-from tabapp.engine.schedule.competition import Competition, record_of
+from tabapp.engine.schedule.competition import record_of
 from tabapp.engine.schedule.moment import Setup
 from tabapp.engine.schedule.placement import Placement
 from tabapp.engine.schedule.scheduler import Scheduler
@@ -88,14 +88,7 @@ class Conductor:
             emit=emit,
             stacks=not pooled,
         )
-        self.competition = Competition(
-            plan.metric,
-            data.n_folds,
-            trials=1 if plan.quality == "fast" else plan.trials,
-            new_trial=self._trials.new,
-            siblings=self._trials.siblings,
-            loss=self.scorer.loss,
-        )
+        self.competition = self._trials.competition()
         self.board = Board(plan, self.competition, self.scorer)
         self._slots = Slots(plan.workers, plan.n_threads, plan.gpus, plan.gpu_slots)
         self.scheduler = Scheduler(

@@ -53,6 +53,17 @@ class Trials:
         self._stacks = stacks and not plan.hide_cells and not shape.n_other_targets
         self._tuners: dict[str, Tuner] = {}
 
+    def competition(self) -> Competition:
+        """A competition without models, whose candidates are these trials."""
+        return Competition(
+            self._plan.metric,
+            self._n_folds,
+            trials=1 if self._plan.quality == "fast" else self._plan.trials,
+            new_trial=self.new,
+            siblings=self.siblings,
+            loss=self._scorer.loss,
+        )
+
     def add_model(self, plugin: Plugin, competition: Competition, board: Board) -> None:
         """Open the study of a model that competes, and take over its trials of an earlier session.
 
