@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,7 +18,7 @@ from sklearn.model_selection import train_test_split
 
 def demo_table() -> pl.DataFrame:
     """All rows, with column names as a spreadsheet would have them and the diagnosis as text."""
-    bundled = load_breast_cancer()
+    bundled: Any = load_breast_cancer()
     measurements = {
         name.replace(" ", "_"): bundled.data[:, index] for index, name in enumerate(bundled.feature_names.tolist())
     }
