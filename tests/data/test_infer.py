@@ -276,7 +276,6 @@ def test_overrides_are_applied_and_recorded() -> None:
         ({"time": "nope"}, "--time"),
         ({"weight": "nope"}, "--weight"),
         ({"ignore": ["y"]}, "cannot be ignored"),
-        ({"task": "regresion"}, "did you mean 'regression'"),
         ({"positive": "Yes"}, "did you mean 'yes'"),
     ],
 )

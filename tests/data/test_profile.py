@@ -54,6 +54,11 @@ def test_options_take_effect(table: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (facts["target"], facts["task"]) == ("grade", "regression")
 
 
+def test_a_task_that_does_not_exist_is_rejected(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["profile", str(table), "--task", "regresion"]) == 2
+    assert "--task 'regresion' is not known; did you mean 'regression'?" in capsys.readouterr().err
+
+
 def test_a_test_file_is_compared(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "other.csv"
     other.write_text(table.read_text().replace("red", "violet").replace("blue", "pink").replace("none yet", "gray"))
