@@ -140,10 +140,10 @@ def test_a_gain_is_a_number_unless_the_metric_is_undefined(metric: str, n_rows: 
 
 
 def test_a_gain_without_a_defined_metric_is_just_enough(board: Board, predictions: Predictions) -> None:
-    select(board, TARGET + GENERATOR.normal(size=ROWS))
-    assert board.gain(candidate_with(board, predictions, "a", np.full(ROWS, np.nan), folds=1)) == (
-        POLICY.gain_of_all_time
-    )
+    board.plan = cast(Any, SimpleNamespace(metric="r2", seed=0))
+    predictions.target = np.ones(ROWS)
+    select(board, GENERATOR.normal(size=ROWS))
+    assert board.gain(candidate_with(board, predictions, "a", TARGET, folds=1)) == POLICY.gain_of_all_time
 
 
 def test_a_candidate_that_does_not_help_has_a_negative_gain(board: Board, predictions: Predictions) -> None:

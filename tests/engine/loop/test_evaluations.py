@@ -25,7 +25,7 @@ from tabapp.run.record.folder import RunFolder
 
 @dataclass
 class Best:
-    """A stand-in for the best trial of a scheduler."""
+    """A stand-in for the best trial of a model."""
 
     trial: int
     folds: int = 3
@@ -45,15 +45,15 @@ class Best:
 
 def make(folder: Path, truth: Any, prediction: Any, classes: tuple[str, ...]) -> tuple[Evaluations, SimpleNamespace]:
     covered = np.ones(len(truth), dtype=bool)
-    scheduler = SimpleNamespace(models={"m": None}, best=Best(0), best_of=lambda name: scheduler.best)
+    competition = SimpleNamespace(models={"m": None}, best=Best(0), best_of=lambda name: competition.best)
     board = SimpleNamespace(
         plan=SimpleNamespace(seed=0),
-        scheduler=scheduler,
+        competition=competition,
         scorer=SimpleNamespace(target=truth, out_of_fold=lambda candidate: (prediction, covered)),
         selected=None,
     )
     data = SimpleNamespace(schema=SimpleNamespace(classes=classes))
-    return Evaluations(RunFolder(folder), cast(RunData, data), cast(Board, board)), scheduler
+    return Evaluations(RunFolder(folder), cast(RunData, data), cast(Board, board)), competition
 
 
 def evaluation_of(made: Evaluations) -> ev.EvaluationReady:
@@ -130,25 +130,25 @@ def test_regression(tmp_path: Path) -> None:
 def test_evaluation_is_updated_after_the_best_trial_changes(tmp_path: Path, monkeypatch: Any) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    made, scheduler = make(tmp_path, *probabilities(100, 2), ("no", "yes"))
-    scheduler.best = Best(0, is_complete=False)
+    made, competition = make(tmp_path, *probabilities(100, 2), ("no", "yes"))
+    competition.best = Best(0, is_complete=False)
     assert made.refresh() is None, "a score on some of the folds has no pictures yet"
-    scheduler.best = Best(0)
+    competition.best = Best(0)
     first = made.refresh()
     assert first is not None
     now += 60.0
     assert made.refresh() is None, "nothing has changed"
-    scheduler.best = Best(1)
+    competition.best = Best(1)
     second = made.refresh()
     assert second is not None
     assert second.trial == 1
-    scheduler.best = Best(2)
+    competition.best = Best(2)
     now += evaluations.PAUSE_SECONDS - 1
     assert made.refresh() is None, "it is too soon"
     assert [event.trial for event in made.catch_up(now + 1)] == [2]
-    scheduler.best = Best(3)
+    competition.best = Best(3)
     assert made.catch_up(now - 1) == [], "there is no time"
-    scheduler.best = Best(4, folds=1, is_complete=False)
+    competition.best = Best(4, folds=1, is_complete=False)
     assert [event.trial for event in made.catch_up(now + 1)] == [4], "nothing more comes, so some of the folds will do"
 
 
