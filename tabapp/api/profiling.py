@@ -51,14 +51,7 @@ def _read(data: Any, what: str, config: RunConfig) -> Reading:
     from tabapp.data.stored import as_text, stored_types
 
     if is_path(data):
-        options = ReadOptions(
-            delimiter=config.delimiter,
-            encoding=config.encoding,
-            decimal=config.decimal,
-            null=config.null,
-            max_memory=config.max_memory,
-        )
-        return read_table(Path(data), options)
+        return read_table(Path(data), ReadOptions.of(config))
     frame = to_polars(data, what)
     if frame.height == 0:
         raise DataError(f"{what} has no rows.")

@@ -33,9 +33,7 @@ class Reader:
     def options(self) -> ReadOptions:
         from tabapp.data.reading.read import ReadOptions
 
-        return ReadOptions(
-            delimiter=self.delimiter, encoding=self.encoding, decimal=self.decimal, max_memory=self.max_memory
-        )
+        return ReadOptions.of(self)
 
     def reads_in_parts(self, data: str) -> bool:
         """Whether DATA is a large file that can be read in parts.

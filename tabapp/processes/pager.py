@@ -160,15 +160,8 @@ class Pager:
         from tabapp.data.reading.read import ReadOptions
 
         config, path = self._config, Path(self._config.data)
-        options = ReadOptions(
-            delimiter=config.delimiter,
-            encoding=config.encoding,
-            decimal=config.decimal,
-            null=config.null,
-            max_memory=config.max_memory,
-        )
         try:
-            frame = open_table(path, options)
+            frame = open_table(path, ReadOptions.of(config))
         except TabappError as error:
             kept = saved_rows(self._run / "data" / "table.arrow")
             if kept is None:

@@ -39,6 +39,11 @@ class ReadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     null: tuple[str, ...] = ()
     max_memory: int | None = None
 
+    @classmethod
+    def of(cls, options: object) -> ReadOptions:
+        """The fields that an object has, such as the configuration of a run or the options of a command."""
+        return msgspec.convert(options, cls, from_attributes=True)
+
 
 @dataclass(frozen=True)
 class Reading:

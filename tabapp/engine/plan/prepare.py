@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from tabapp.data.infer import compare_with_test, infer_schema
+from tabapp.data.profile import schema_with_warnings
 from tabapp.data.reading.read import Reading, ReadOptions, read_table
-from tabapp.data.schema import DataWarning, Schema
+from tabapp.data.schema import Schema
 from tabapp.errors import DataError, option
 from tabapp.run.options.config import RunConfig
 from tabapp.run.options.targets import resolve_targets
@@ -26,14 +26,7 @@ def read_data(config: RunConfig) -> Reading:
     Raises:
         DataError: the file is missing or cannot be read as a table.
     """
-    options = ReadOptions(
-        delimiter=config.delimiter,
-        encoding=config.encoding,
-        decimal=config.decimal,
-        null=config.null,
-        max_memory=config.max_memory,
-    )
-    return read_table(Path(config.data), options)
+    return read_table(Path(config.data), ReadOptions.of(config))
 
 
 def reading_event(reading: Reading, config: RunConfig) -> ev.DataRead:
@@ -52,28 +45,24 @@ def reading_event(reading: Reading, config: RunConfig) -> ev.DataRead:
 
 
 def infer(reading: Reading, config: RunConfig) -> Schema:
-    """The schema of a table for its first target, with the user's overrides applied and the warnings of reading first.
+    """The schema of a table for its first target, with the user's overrides applied.
 
     Raises:
         DataError, UsageError: the table or an option is not valid.
     """
     target = config.target if config.target is None else resolve_targets(config.target, reading.frame.columns)[0]
     options: dict[str, Any] = {**config.of_columns, "target": target}
-    schema = infer_schema(reading.frame, stored=reading.stored, **options)
-    return msgspec.structs.replace(
-        schema, warnings=(*reading.warnings, *schema.warnings, *_drift(reading, config, schema))
-    )
+    return schema_with_warnings(reading, _test(config), **options)
 
 
-def _drift(reading: Reading, config: RunConfig, schema: Schema) -> list[DataWarning]:
-    """Differences between the table and the test file; an unreadable test file is reported when it is scored."""
+def _test(config: RunConfig) -> pl.DataFrame | None:
+    """The test file as text; an unreadable one is reported when it is scored."""
     if config.test is None:
-        return []
+        return None
     try:
-        test = read_data(msgspec.structs.replace(config, data=config.test))
+        return read_data(msgspec.structs.replace(config, data=config.test)).frame
     except DataError:
-        return []
-    return compare_with_test(reading.frame, test.frame, schema)
+        return None
 
 
 def read_more(config: RunConfig, schema: Schema | None = None) -> pl.DataFrame | None:
