@@ -33,10 +33,11 @@ import polars as pl
 from benchmarks.product.rivals import METRICS, split
 from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, typed_frame
-from tabapp.engine.fit.candidates import pilot_folds
+from tabapp.engine.fit.candidates import pilots_of
+from tabapp.engine.fit.features import features_folder
 from tabapp.engine.fit.jobs import FitJob
 from tabapp.engine.fit.run_data import RunData
-from tabapp.engine.fit.run_fit import features_folder, run_fit
+from tabapp.engine.fit.run_fit import run_fit
 from tabapp.engine.fit.seeds import seed_of
 from tabapp.engine.plan.make_plan import approximate_shape
 from tabapp.features.arrays import Table
@@ -162,7 +163,6 @@ def jobs_of(folder: RunFolder, model: str, n_trials: int, seconds: float) -> lis
                 task=task,
                 n_classes=plan["n_classes"],
                 metric=plan["metric"],
-                seed=seed_of(plan["seed"], model, fold),
                 run_seed=plan["seed"],
                 device="cpu",
                 libraries="trees",
@@ -195,7 +195,7 @@ def fit_and_predict(job: FitJob, test: Path, out: Path) -> dict[str, Any]:
     limited = msgspec.structs.replace(job, soft_deadline=time.monotonic() + job.soft_deadline)
     began, wall = time.process_time(), time.perf_counter()
     try:
-        result = run_fit(limited, lambda step, value: None)
+        (result,) = run_fit(limited)
     except Exception as error:
         return {"fit": job.fit, "error": f"{type(error).__name__}: {error}"}
     seconds, wall = time.process_time() - began, time.perf_counter() - wall
@@ -250,7 +250,7 @@ def collect(place: Path, entry: dict[str, Any], options: argparse.Namespace, poo
         (place / "table.json").write_text(json.dumps(facts))
     for model in options.models.split(","):
         for trial, jobs in enumerate(jobs_of(folder, model, options.trials, options.seconds)):
-            n_pilots = pilot_folds(len(jobs)) if registry.get(model).reuses_steps else 0
+            n_pilots = pilots_of(registry.get(model), len(jobs))
             for part, pilots in ((jobs[:n_pilots], []), (jobs[n_pilots:], jobs[:n_pilots])):
                 if any("summary" not in known[pilot.fit] for pilot in pilots):
                     # A fit failed whose steps the others would reuse.

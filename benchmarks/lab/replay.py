@@ -27,7 +27,7 @@ from benchmarks.lab.collect import LAB
 from benchmarks.lab.library import Library, LibraryScorer, open_libraries
 from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
-from tabapp.engine.fit.candidates import Candidate, Scorer, pilot_folds
+from tabapp.engine.fit.candidates import Candidate, Scorer, pilots_of
 from tabapp.engine.loop.board import Board, Selected, select_ensemble
 from tabapp.engine.loop.clock import Clock
 from tabapp.engine.plan.make_plan import Plan
@@ -56,7 +56,7 @@ class RecordedCompetition(Competition):
             self.add_model(ModelRecord.of(registry.get(name), known["prior"], known["merit"]))
 
     def _recorded(self, name: str) -> Candidate:
-        n_pilots = pilot_folds(self.n_folds) if registry.get(name).reuses_steps else 0
+        n_pilots = pilots_of(registry.get(name), self.n_folds)
         return Candidate(name, len(self.of_model(name)), {}, self.n_folds, n_pilots)
 
     def has_trials_left(self, name: str) -> bool:

@@ -41,10 +41,10 @@ from tabapp import files, metrics
 from tabapp.data.schema import Schema
 from tabapp.data.split import early_stopping_rows
 from tabapp.data.typed import encode_target
-from tabapp.engine.finish.refit import soft_table
-from tabapp.engine.fit.unlabeled import fitted_features
+from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
 from tabapp.models.contract import Shape
+from tabapp.models.prepared_fit import soft_table
 from tabapp.task import Task
 
 QUICK_TABLES = ("adult", "bank_marketing", "diamonds", "telco_churn")
@@ -113,9 +113,12 @@ class Draw:
             given["unlabeled"] = 1.0
         params = msgspec.convert({key: value for key, value in given.items() if key in fields}, plugin.params_type)
         unlabeled = self.frame[self.unlabeled.tolist()]
-        preparer, table = fitted_features(
-            self.frame[rows.tolist()], self.schema, plugin.features(), self.seed, self.target[rows], None, unlabeled
-        )
+        frame, target, recipe = self.frame[rows.tolist()], self.target[rows], plugin.features()
+        if recipe.rows == "training":
+            preparer, table = FeaturePreparer.fit_transform(frame, self.schema, recipe, self.seed, target)
+        else:
+            preparer = FeaturePreparer.fit(unlabeled, self.schema, recipe, self.seed)
+            table = preparer.transform(frame)
         table = replace(table, target=self.target[rows])
         with TemporaryDirectory() as folder:
             context = TimedContext(

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from tabapp.engine.analyses.finished_run import save_prediction
-from tabapp.engine.fit.candidates import Candidate, Scorer, read_results
-from tabapp.engine.fit.jobs import FitJob
+from tabapp.engine.fit.candidates import Candidate, Scorer, pilots_of
 from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.fit.run_fit import run_fit
-from tabapp.engine.plan.make_plan import make_plan, plan_event
+from tabapp.engine.loop.fit_orders import job_of
+from tabapp.engine.machine.admission import Need
+from tabapp.engine.plan.make_plan import Plan, make_plan, plan_event
 from tabapp.engine.plan.prepare import infer, read_data, reading_event
 from tabapp.engine.plan.schema_events import schema_event
 from tabapp.engine.plan.write_rows import write_rows
+from tabapp.engine.schedule.work import Work
 from tabapp.models import registry
 from tabapp.run.options.config import RunConfig
 from tabapp.run.record import events as ev
@@ -54,15 +58,7 @@ def make_finished_run(
     plan = make_plan(config, schema)
     write_rows(folder, config, reading, schema, plan)
     (folder.path / "plan.json").write_bytes(_json(plan))
-    candidate = Candidate(model, 0, dict(params or {}), plan.folds)
-    for fold in range(plan.folds):
-        job = FitJob(
-            fit=candidate.fit_name(fold), run=str(folder.path), model=model, trial=0, fold=fold, params=candidate.params,
-            recipe=registry.get(model).features(), task=plan.task, n_classes=plan.n_classes, metric=plan.metric, seed=fold,
-            run_seed=seed, device="cpu", libraries="trees", n_threads=1, soft_deadline=None,
-        )  # fmt: skip
-        run_fit(job, lambda step, value: None)
-    read_results(folder, candidate)
+    candidate = fitted(folder, plan, model, params or {})
     run_data = RunData(folder)
     scorer = Scorer(folder, run_data, plan.metric, seed)
     prediction, covered = scorer.out_of_fold(candidate)
@@ -96,6 +92,25 @@ def make_finished_run(
         log.append(event)
     log.close()
     return folder
+
+
+def fitted(
+    folder: RunFolder, plan: Plan, model: str, params: Mapping[str, object], seconds: float | None = None
+) -> Candidate:
+    """A trial of a model on all folds.
+
+    Args:
+        seconds: time after which a fit returns the best that it has.
+    """
+    plugin = registry.get(model)
+    candidate = Candidate(model, 0, dict(params), plan.folds, pilots_of(plugin, plan.folds))
+    for fold in range(plan.folds):
+        end = None if seconds is None else time.monotonic() + seconds
+        deadlines = None if end is None else (end, end)
+        need = Need(model, "cpu", 0)
+        job = job_of(Work(candidate, fold), plan, str(folder.path), plugin, "trees", deadlines, need)
+        (candidate.results[fold],) = run_fit(job)
+    return candidate
 
 
 def _json(plan: object) -> bytes:

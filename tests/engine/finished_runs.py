@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,9 @@ from tabapp import files
 from tabapp.bundle.files.records import MetricValue
 from tabapp.bundle.prediction.intervals import fit_intervals
 from tabapp.bundle.writing.write import BundleContents, write_bundle
-from tabapp.engine.analyses.bundle_sources import source_of
-from tabapp.engine.fit.candidates import Candidate, Scorer, read_results
-from tabapp.engine.fit.jobs import FitJob
+from tabapp.engine.analyses.fold_models import FoldModels
+from tabapp.engine.fit.candidates import Scorer
 from tabapp.engine.fit.run_data import RunData
-from tabapp.engine.fit.run_fit import run_fit
 from tabapp.engine.loop.board import select_ensemble
 from tabapp.engine.plan.make_plan import approximate_shape, make_plan
 from tabapp.engine.plan.prepare import infer, read_data
@@ -24,6 +21,7 @@ from tabapp.engine.plan.write_rows import read_sample, write_rows
 from tabapp.models import registry
 from tabapp.run.options.config import RunConfig
 from tabapp.run.record.folder import RunFolder, create_run
+from tests.engine.finished import fitted
 
 
 def make_run(
@@ -50,11 +48,16 @@ def make_run(
     plan = write_rows(folder, config, reading, schema, plan)
     files.write_bytes(folder.plan, msgspec.json.encode(plan))
     data = RunData(folder)
-    candidates = [_candidate(folder, data, plan, name, seconds) for name in models]
+    shape = approximate_shape(schema, plan.n_classes)
+    candidates = [
+        fitted(folder, plan, name, msgspec.to_builtins(registry.get(name).defaults(plan.task, shape, "cpu")), seconds)
+        for name in models
+    ]
     scorer = Scorer(folder, data, plan.metric, plan.seed)
     selected = select_ensemble(candidates, scorer, plan.metric, plan.seed)
     assert selected is not None
     files.write_bytes(folder.path / "ensemble.json", msgspec.json.encode(selected.event()))
+    models = FoldModels.of_run(folder, data, plan)
     is_regression = plan.task == "regression"
     truth = scorer.target
     contents = BundleContents(
@@ -70,38 +73,10 @@ def make_run(
         seed=plan.seed,
         data=files.read_json(folder.data / "fingerprint.json"),
         created_at="2026-01-01T00:00:00+00:00",
-        candidates=[source_of(folder, data, *member) for member in selected.members],
+        candidates=[models.source(*member) for member in selected.members],
         targets=data.target_by_number,
         sample=read_sample(folder),
         intervals=fit_intervals(truth, selected.prediction) if is_regression else None,
     )
     write_bundle(folder.bundle, contents)
     return folder
-
-
-def _candidate(folder: RunFolder, data: RunData, plan, name: str, seconds: float | None) -> Candidate:
-    plugin = registry.get(name)
-    params = msgspec.to_builtins(plugin.defaults(plan.task, approximate_shape(data.schema, plan.n_classes), "cpu"))
-    candidate = Candidate(name, 0, params, data.n_folds)
-    for fold in range(data.n_folds):
-        job = FitJob(
-            fit=candidate.fit_name(fold),
-            run=str(folder.path),
-            model=name,
-            trial=0,
-            fold=fold,
-            params=params,
-            recipe=plugin.features(),
-            task=plan.task,
-            n_classes=plan.n_classes,
-            metric=plan.metric,
-            seed=fold,
-            run_seed=plan.seed,
-            device="cpu",
-            libraries="trees",
-            n_threads=1,
-            soft_deadline=None if seconds is None else time.monotonic() + seconds,
-        )
-        run_fit(job, lambda step, value: None)
-    read_results(folder, candidate)
-    return candidate

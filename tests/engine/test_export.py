@@ -19,11 +19,11 @@ from tabapp.data.reading.read import read_table
 from tabapp.engine.analyses.diagnosing import choose_bundle_threshold
 from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.engine.finish import export, speed
-from tabapp.engine.finish.refit import LEAST_SHARE, soft_table
 from tabapp.engine.loop.board import select_ensemble
 from tabapp.errors import UsageError
 from tabapp.explain.decision import choose_threshold
 from tabapp.features.arrays import Table
+from tabapp.models.prepared_fit import LEAST_SHARE, soft_table
 from tabapp.run.protocol import exporting as messages
 from tabapp.run.record.folder import EventLog, RunFolder
 from tests.engine.finished_runs import make_run

@@ -156,8 +156,8 @@ def test_the_bundle_predicts_like_the_run(wine_run: tuple[RunFolder, list[dict[s
     """The bundle's probabilities are the weighted means of the run's own fold models on the same rows, with its calibration."""
     from tabapp.bundle.files.contents import open_bundle
     from tabapp.engine.fit.candidates import Candidate, read_results
+    from tabapp.engine.fit.features import RunFeatures
     from tabapp.engine.fit.run_data import RunData
-    from tabapp.engine.fit.run_fit import prepared_table
     from tabapp.ensemble.scaling import calibrated
     from tabapp.models import registry
 
@@ -173,7 +173,7 @@ def test_the_bundle_predicts_like_the_run(wine_run: tuple[RunFolder, list[dict[s
         candidate = Candidate(member["model"], member["trial"], {}, 3)
         read_results(folder, candidate)
         for fold, result in candidate.results.items():
-            table, _ = prepared_table(folder, rows, result.recipe, fold, 0)
+            table = RunFeatures(rows, 0, folder).saved(result.recipe, fold).table
             model = registry.get(member["model"]).load(folder.fits / candidate.fit_name(fold) / "model")
             expected = expected + member["weight"] / 3 * model.predict(table)
     stored = open_bundle(Path(events[-1]["bundle"])).ensemble

@@ -29,6 +29,7 @@ from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
 from tabapp.models.contract import FitContext, FittedModel, Plugin, Shape, Uncertainty
 from tabapp.models.devices import existing_gpu
+from tabapp.models.prepared_fit import PreparedFit, Split
 from tabapp.temporary import TemporaryFolder
 
 FILLED_KINDS = ("numeric", "categorical", "boolean")
@@ -125,6 +126,7 @@ def train_imputer(
         raise DataError(f"{plugin.title} cannot fill the missing cells of this table. {reason}")
     order = np.random.default_rng(seed).permutation(len(table))
     n_valid = max(1, round(EARLY_STOPPING_SHARE * len(table)))
+    params = plugin.defaults("regression", shape, device)
     with TemporaryFolder("fit") as scratch:
         context = FitContext(
             task="regression",
@@ -134,13 +136,13 @@ def train_imputer(
             seed=seed,
             device=device,
             n_threads=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-            folder=Path(scratch),
+            folder=Path(scratch) / plugin.name,
             soft_deadline=time.monotonic() + seconds,
             on_report=on_report,
         )
-        params = plugin.defaults("regression", shape, device)
-        model = plugin.fit(table.take(order[n_valid:]), table.take(order[:n_valid]), params, context)
-    return Imputer(preparer, model)
+        context.folder.mkdir()
+        split = Split(table, np.arange(len(table)) < n_valid, order)
+        return Imputer(preparer, PreparedFit(plugin, params, split, context).train().model)
 
 
 def _prepared(typed: pl.DataFrame, schema: Schema, seed: int) -> tuple[FeaturePreparer, Plugin]:

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
+from tabapp.engine.analyses.fold_models import FoldModels
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.fit.numbering import UsableRows
-from tabapp.engine.fit.run_data import RunData
-from tabapp.engine.fit.run_fit import prepared_table
-from tabapp.engine.plan.make_plan import Plan, fit_device
 from tabapp.ensemble.averaging import LEAST_FOLDS, NO_AVERAGING, Averaging, averaging_of
-from tabapp.models import registry
-from tabapp.run.record.folder import RunFolder
 
 MOST_ROWS, MOST_CELLS = 1_000, 20_000
 """Rows on which the models are compared, and rows times classes."""
 
 
 def averaging_of_ensemble(
-    folder: RunFolder,
-    data: RunData,
-    plan: Plan,
+    models: FoldModels,
     members: Sequence[tuple[Candidate, float]],
     scored: UsableRows,
     deadline: float | None = None,
@@ -38,6 +31,7 @@ def averaging_of_ensemble(
         scored: the rows that these folds score.
         deadline: `time.monotonic()` after which no further model predicts.
     """
+    data, plan = models.data, models.plan
     folds = sorted(members[0][0].results)
     if len(folds) < LEAST_FOLDS:
         return NO_AVERAGING
@@ -50,11 +44,7 @@ def averaging_of_ensemble(
         for candidate, weight in members:
             if deadline is not None and time.monotonic() > deadline:
                 return NO_AVERAGING
-            plugin = registry.get(candidate.model)
-            table, _ = prepared_table(folder, data, candidate.results[fold].recipe, fold, plan.seed)
-            model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
-            model.to(fit_device(plugin, plan, data.schema))
-            blended = blended + weight * model.predict(replace(rows.of(table), target=None)).astype(np.float64)
+            blended = blended + weight * models.predict(candidate, fold, rows).astype(np.float64)
         predictions.append(blended)
     own = np.searchsorted(folds, rows.of(data.fold))
     return averaging_of(np.stack(predictions), own, rows.of(data.target), rows.of(data.weight), seed=plan.seed)

@@ -4,11 +4,9 @@ attention maps.
 
 from __future__ import annotations
 
-from tabapp.engine.analyses.importances import MOST_ROWS, fold_models
-from tabapp.engine.analyses.slices_and_effects import held_out_folds
+from tabapp.engine.analyses.fold_models import FoldModels
+from tabapp.engine.analyses.importances import MOST_ROWS
 from tabapp.engine.fit.candidates import Candidate
-from tabapp.engine.fit.run_data import RunData
-from tabapp.engine.plan.make_plan import Plan
 from tabapp.explain.attention import column_maps
 from tabapp.explain.dependence import association_matrix, groups_of, strata_of
 from tabapp.explain.evaluation import rounded, sample_rows, with_rounded
@@ -18,7 +16,6 @@ from tabapp.run.analyses.attention import AttentionMap, AttentionReady
 from tabapp.run.analyses.dependence import ConditionalImportance, DependenceReady, GroupImportance
 from tabapp.run.analyses.interactions import InteractionsReady
 from tabapp.run.record import events as ev
-from tabapp.run.record.folder import RunFolder
 from tabapp.run.record.importance_notes import ranked as ranked_rows
 
 MOST_ASSOCIATED = 100
@@ -30,9 +27,7 @@ INTERACTION_ROWS = 200
 
 
 def find_dependence(
-    folder: RunFolder,
-    data: RunData,
-    plan: Plan,
+    models: FoldModels,
     candidate: Candidate,
     importances: ev.ImportancesReady,
     deadline: float | None,
@@ -43,6 +38,7 @@ def find_dependence(
         candidate: the model of the importances.
         deadline: `time.monotonic()` after which no further shuffle starts.
     """
+    data, plan = models.data, models.plan
     ranked = [row.feature for row in ranked_rows(importances.rows)]
     columns = [data.schema.column(name) for name in ranked[:MOST_ASSOCIATED]]
     names = [column.name for column in columns]
@@ -56,13 +52,13 @@ def find_dependence(
     within = strata_of(columns, association, data.frame, chosen)
     if not groups and not within:
         return None
-    models = fold_models(folder, data, candidate, plan)
+    folds = models.with_held_out(candidate)
     n_jobs = plan.workers * plan.n_threads
     together = permutation_importance(
-        models, plan.metric, groups, seed=plan.seed, n_repeats=REPEATS, n_jobs=n_jobs, max_rows=MOST_ROWS, deadline=deadline
+        folds, plan.metric, groups, seed=plan.seed, n_repeats=REPEATS, n_jobs=n_jobs, max_rows=MOST_ROWS, deadline=deadline
     )  # fmt: skip
     apart = permutation_importance(
-        models, plan.metric, list(within), seed=plan.seed, n_repeats=REPEATS, n_jobs=n_jobs, max_rows=MOST_ROWS,
+        folds, plan.metric, list(within), seed=plan.seed, n_repeats=REPEATS, n_jobs=n_jobs, max_rows=MOST_ROWS,
         deadline=deadline, within=within,
     )  # fmt: skip
     measured = {each.column: each for each in together.columns}
@@ -87,9 +83,7 @@ def find_dependence(
 
 
 def find_interactions(
-    folder: RunFolder,
-    data: RunData,
-    plan: Plan,
+    models: FoldModels,
     candidate: Candidate,
     importances: ev.ImportancesReady,
     deadline: float | None,
@@ -99,25 +93,26 @@ def find_interactions(
     columns = [row.feature for row in rows if row.permutation > 0 and not row.unstable][:MOST_INTERACTING]
     if len(columns) < 2:
         return None
-    code = max(0, len(data.schema.classes) - 1)
-    folds = held_out_folds(folder, data, plan, candidate, INTERACTION_ROWS)
-    found = interactions(folds, columns, code, seed=plan.seed, deadline=deadline)
+    classes = models.data.schema.classes
+    code = max(0, len(classes) - 1)
+    folds = models.with_typed_rows(candidate, INTERACTION_ROWS)
+    found = interactions(folds, columns, code, seed=models.plan.seed, deadline=deadline)
     if not found:
         return None
     return InteractionsReady(
         model=candidate.model,
         trial=candidate.trial,
         identity=candidate.identity,
-        label=data.schema.classes[code] if data.schema.classes else "",
+        label=classes[code] if classes else "",
         columns=tuple(columns),
         pairs=with_rounded(tuple(found)),
     )
 
 
-def find_attention(folder: RunFolder, data: RunData, plan: Plan, candidate: Candidate) -> AttentionReady | None:
+def find_attention(models: FoldModels, candidate: Candidate) -> AttentionReady | None:
     """Attention maps of a candidate; None if it has none."""
-    columns = [column.name for column in data.schema.features]
-    maps, n_rows = column_maps(fold_models(folder, data, candidate, plan), columns, seed=plan.seed)
+    columns = [column.name for column in models.data.schema.features]
+    maps, n_rows = column_maps(models.with_held_out(candidate), columns, seed=models.plan.seed)
     if not maps:
         return None
     return AttentionReady(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,9 +15,7 @@ from tabapp.bundle.files.contents import open_bundle
 from tabapp.bundle.writing.threshold import set_threshold
 from tabapp.data.columns import column_of
 from tabapp.engine.analyses.finished_run import FinishedRun
-from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.fit.numbering import UsableRows
-from tabapp.engine.fit.run_fit import features_folder
 from tabapp.errors import BundleError, UsageError, did_you_mean
 from tabapp.explain.decision import LEAST_SCORED_ROWS, choose_threshold
 from tabapp.explain.evaluation import sample_rows
@@ -35,10 +32,7 @@ from tabapp.explain.fairness import (
 )
 from tabapp.explain.robustness import Damage, robustness_curve
 from tabapp.explain.slices import slices_of
-from tabapp.features.prepare import FeaturePreparer
 from tabapp.findings import CurvePoint
-from tabapp.models import registry
-from tabapp.models.contract import FittedModel
 from tabapp.run.analyses.fairness import FairnessReady
 from tabapp.run.analyses.robustness import RobustnessReady
 from tabapp.run.analyses.threshold import ThresholdChosen
@@ -92,26 +86,23 @@ def choose_bundle_threshold(run: FinishedRun, metric: str) -> ThresholdChosen:
     )
 
 
-@dataclass(frozen=True)
-class _Loaded:
-    """A fold model of the ensemble with its share, and its feature preparation."""
-
-    share: float
-    model: FittedModel
-    preparer: FeaturePreparer
-
-
 class EnsembleOfFolds:
     """The ensemble, which predicts the held-out rows of each fold by the models of that fold."""
 
     def __init__(self, run: FinishedRun, most_rows: int) -> None:
         self._run = run
-        self._folds: dict[int, list[_Loaded]] = {}
         folds = np.unique(run.rows.of(run.data.fold))
         rows = run.rows.at(sample_rows(len(run.rows), most_rows, run.plan.seed))
         self.rows = UsableRows.joined([rows.at(rows.of(run.data.fold) == fold) for fold in folds])
-        for fold in folds.tolist():
-            self._folds[fold] = [_load(run, member, fold, weight) for member, weight in run.members]
+        models = run.models
+        self._folds = {
+            fold: [
+                (weight, models.model(member, fold), models.features(member, fold).preparer)
+                for member, weight in run.members
+            ]
+            for fold in folds.tolist()
+        }
+        """The share, the model and the feature preparation of each member, by fold."""
 
     def predict(self, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Array:
         """Predictions of `rows` after a change of their typed columns."""
@@ -123,20 +114,11 @@ class EnsembleOfFolds:
             if not part.height:
                 continue
             values = [
-                each.share * np.asarray(each.model.predict(each.preparer.transform(part)), dtype=np.float64)
-                for each in members
+                share * np.asarray(model.predict(preparer.transform(part)), dtype=np.float64)
+                for share, model, preparer in members
             ]
-            parts.append(np.sum(values, axis=0) / sum(each.share for each in members))
+            parts.append(np.sum(values, axis=0) / sum(share for share, _, _ in members))
         return np.concatenate(parts)
-
-
-def _load(run: FinishedRun, member: Candidate, fold: int, weight: float) -> _Loaded:
-    recipe = member.results[fold].recipe
-    return _Loaded(
-        weight,
-        registry.get(member.model).load(run.folder.fits / member.fit_name(fold) / "model"),
-        FeaturePreparer.load(features_folder(run.folder, recipe, fold) / "state"),
-    )
 
 
 def measure_robustness(run: FinishedRun) -> RobustnessReady:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from tabapp import metrics
-from tabapp.data.schema import Schema
 from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.engine.analyses.fitting_again import TimeLimit, TimeLimitReached, fit_again
-from tabapp.engine.analyses.importances import MOST_ROWS, fold_models
+from tabapp.engine.analyses.importances import MOST_ROWS
 from tabapp.engine.fit.candidates import Candidate
+from tabapp.engine.fit.features import RunFeatures
 from tabapp.engine.fit.numbering import UsableRows
 from tabapp.errors import UsageError
 from tabapp.explain.attention import AttentionShare, mean_attention
@@ -24,6 +24,8 @@ from tabapp.explain.fold_model import FoldModel, at_most
 from tabapp.explain.permutation import ColumnImportance, permutation_importance
 from tabapp.models import registry
 from tabapp.run.analyses.faithfulness import FaithfulnessReady, FaithfulnessRow
+from tabapp.run.record.folder import RunFolder
+from tabapp.temporary import TemporaryFolder
 
 Array = npt.NDArray[Any]
 
@@ -53,7 +55,7 @@ def measure_faithfulness(run: FinishedRun, model: str | None = None, seconds: fl
         raise UsageError(f"The run {run.folder.run} has no score of {wanted}. Train one, such as ft_transformer.")
     candidate = run.best_of(model or attentive[0])
     columns = [column.name for column in run.data.schema.features]
-    folds = fold_models(run.folder, run.data, candidate, run.plan)
+    folds = run.models.with_held_out(candidate)
     shares = mean_attention(folds, columns, seed=run.plan.seed, max_rows=MOST_ROWS) or {}
     permuted = permutation_importance(folds, run.plan.metric, columns, seed=run.plan.seed, max_rows=MOST_ROWS)
     importances = {each.column: each for each in permuted.columns}
@@ -108,18 +110,22 @@ def drop_and_refit(run: FinishedRun, candidate: Candidate, columns: list[str], l
     truth, weight = held_out.of(run.data.target), held_out.of(run.data.weight)
     sign = 1.0 if metrics.get(run.plan.metric).greater_is_better else -1.0
 
-    def score(schema: Schema) -> float:
-        parts = [fit_again(run, candidate, fold, run.data.training(fold), schema, limit=limit) for fold in folds]
+    def score(features: RunFeatures) -> float:
+        parts = [
+            fit_again(run, candidate, fold, run.data.training(fold), limit=limit, prepared=features)[0]
+            for fold in folds
+        ]
         return metrics.score(run.plan.metric, truth, np.concatenate(parts), weight)
 
     found: dict[str, float] = {}
     if not columns:
         return found
     with suppress(TimeLimitReached):
-        whole = score(run.data.schema)
+        whole = score(run.features)
         for dropped in columns:
-            kept = tuple(column for column in run.data.schema.columns if column.name != dropped)
-            found[dropped] = sign * (whole - score(msgspec.structs.replace(run.data.schema, columns=kept)))
+            with TemporaryFolder("features") as place:
+                features = RunFeatures(run.data.without_column(dropped), run.plan.seed, RunFolder(Path(place)))
+                found[dropped] = sign * (whole - score(features))
     return found
 
 

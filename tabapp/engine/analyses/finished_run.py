@@ -7,6 +7,7 @@ import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,8 +17,9 @@ import numpy.typing as npt
 from tabapp import files
 from tabapp.bundle.files.contents import Contents, open_bundle
 from tabapp.bundle.writing.write import CandidateSource
-from tabapp.engine.analyses.bundle_sources import source_of
+from tabapp.engine.analyses.fold_models import FoldModels
 from tabapp.engine.fit.candidates import Candidate, Scorer, read_results
+from tabapp.engine.fit.features import RunFeatures
 from tabapp.engine.fit.numbering import UsableRows
 from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.loop.recovery import BROKEN
@@ -52,22 +54,29 @@ class FinishedRun:
     """What a run left in its folder. Parts that only some commands need are read when they are used.
 
     Attributes:
+        plan: with the device of this machine, if it lacks that of the run.
         members: the ensemble with the weight of each candidate.
+
+    Args:
+        scratch: gets the features and the pre-trained parts that the run lacks; None means the run.
 
     Raises:
         UsageError: the run has no ensemble yet, or a part of it is missing or damaged; also by the parts that are read later.
     """
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, folder: RunFolder, scratch: Path | None = None) -> None:
         self.folder = folder
-        with _damage_as_error(folder):
+        with damage_as_error(folder):
             chosen = self._ensemble()
             if chosen is None or not folder.plan.is_file():
                 raise UsageError(
                     f"The run {folder.run} has no result yet. Use `tabapp resume {folder.argument}` to finish it."
                 )
-            self.plan = msgspec.json.decode(files.read_regular(folder.plan), type=Plan)
+            self.plan = msgspec.json.decode(files.read_regular(folder.plan), type=Plan).on_this_machine()
             self.data = RunData(folder)
+            place, ready = (folder, None) if scratch is None else (RunFolder(scratch), folder)
+            self.features = RunFeatures(self.data, self.plan.seed, place, ready)
+            self.models = FoldModels(folder, self.data, self.plan, self.features)
             self._identity = chosen.identity
             self.members = tuple((self._member(each.model, each.trial), each.weight) for each in chosen.members)
 
@@ -99,7 +108,7 @@ class FinishedRun:
     def candidates(self) -> dict[tuple[str, int], Candidate]:
         """Candidates with all of their folds, and the members of the ensemble, by model and trial."""
         found = {candidate.key: candidate for candidate, _ in self.members}
-        with _damage_as_error(self.folder):
+        with damage_as_error(self.folder):
             for path in sorted(self.folder.fits.iterdir()):
                 match = _FIT.fullmatch(path.name)
                 key = (match["model"], int(match["trial"])) if match else None
@@ -114,7 +123,7 @@ class FinishedRun:
     def scored(self) -> tuple[UsableRows, Array]:
         """The rows that the ensemble has out-of-fold predictions for, and these predictions: (scored, classes) or (scored,)."""
         saved = self.folder.path / ENSEMBLE_PREDICTION
-        with _damage_as_error(self.folder):
+        with damage_as_error(self.folder):
             if saved.is_file():
                 arrays = np.load(io.BytesIO(files.read_regular(saved)), allow_pickle=False)
                 if "identity" not in arrays or str(arrays["identity"]) in ("", self._identity):
@@ -123,7 +132,7 @@ class FinishedRun:
             folds = sorted(set.intersection(*(set(member.results) for member, _ in self.members)))
             rows = UsableRows.joined([self.data.held_out(fold) for fold in folds])
             parts = [
-                weight * np.concatenate([self._out_of_fold(member, fold) for fold in folds])
+                weight * np.concatenate([member.out_of_fold(self.folder, fold) for fold in folds]).astype(np.float64)
                 for member, weight in self.members
             ]
             return rows, np.sum(parts, axis=0) / sum(weight for _, weight in self.members)
@@ -151,7 +160,7 @@ class FinishedRun:
     @property
     def numbers(self) -> npt.NDArray[np.int64]:
         """(usable rows,) numbers of the rows in the training file."""
-        with _damage_as_error(self.folder):
+        with damage_as_error(self.folder):
             return self.data.numbers
 
     def described(self, found: ev.Described) -> ev.Described:
@@ -189,13 +198,13 @@ class FinishedRun:
         row = next((row for row in self.state.leaderboard if row.model == model and row.score is not None), None)
         if row is None:
             raise UsageError(f"The run {self.folder.run} has no score of the model {model!r}.")
-        with _damage_as_error(self.folder):
+        with damage_as_error(self.folder):
             return self._member(model, row.trial or 0)
 
     def source_of(self, candidate: Candidate, weight: float) -> CandidateSource:
         """The models of the folds of a candidate."""
-        with _damage_as_error(self.folder):
-            return source_of(self.folder, self.data, candidate, weight)
+        with damage_as_error(self.folder):
+            return self.models.source(candidate, weight)
 
     def _ensemble(self) -> ev.EnsembleChanged | None:
         """The final ensemble, or the best one so far of a run that has not finished."""
@@ -214,18 +223,12 @@ class FinishedRun:
         read_results(self.folder, candidate)
         if not candidate.results:
             raise ValueError(f"the model {model} #{trial} has no fit")
-        candidate.params = files.read_json(
-            self.folder.fits / candidate.fit_name(min(candidate.results)) / "params.json"
-        )
+        candidate.params = files.read_json(candidate.place(self.folder, min(candidate.results)) / "params.json")
         return candidate
-
-    def _out_of_fold(self, candidate: Candidate, fold: int) -> Array:
-        saved = self.folder.fits / candidate.fit_name(fold) / "oof.npy"
-        return np.load(saved, allow_pickle=False).astype(np.float64)
 
 
 @contextmanager
-def _damage_as_error(folder: RunFolder) -> Generator[None]:
+def damage_as_error(folder: RunFolder) -> Generator[None]:
     """Raises: UsageError: a part of the run cannot be read; names it, and the command that makes it again."""
     try:
         yield

@@ -8,50 +8,33 @@ import msgspec
 import numpy as np
 
 from tabapp import metrics
+from tabapp.engine.analyses.fold_models import FoldModels
 from tabapp.engine.fit.candidates import Candidate
-from tabapp.engine.fit.run_data import RunData
-from tabapp.engine.fit.run_fit import prepared_table
-from tabapp.engine.plan.make_plan import Plan, fit_device
 from tabapp.engine.schedule.competition import Competition
 from tabapp.errors import DataError
 from tabapp.explain.agreement import agreement, combine
 from tabapp.explain.attention import mean_attention
 from tabapp.explain.evaluation import sample_rows
-from tabapp.explain.fold_model import FoldModel
 from tabapp.explain.permutation import permutation_importance
 from tabapp.explain.promise import promising_order
 from tabapp.features.arrays import Table
 from tabapp.models import registry
 from tabapp.run.record import events as ev
-from tabapp.run.record.folder import RunFolder
 
 N_REPEATS = 5
 MOST_ROWS = 2_000
 
 
-def fold_models(folder: RunFolder, data: RunData, candidate: Candidate, plan: Plan) -> list[FoldModel]:
-    """The fold models of a candidate on the device of its fits, each with its held-out rows."""
-    plugin = registry.get(candidate.model)
-    models: list[FoldModel] = []
-    for fold, result in sorted(candidate.results.items()):
-        table, spec = prepared_table(folder, data, result.recipe, fold, plan.seed)
-        model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
-        model.to(fit_device(plugin, plan, data.schema))
-        held_out = data.held_out(fold)
-        models.append(FoldModel(model, held_out.of(table), spec, held_out.places))
-    return models
-
-
-def _training_rows(folder: RunFolder, data: RunData, candidate: Candidate, plan: Plan) -> Table:
+def _training_rows(models: FoldModels, candidate: Candidate) -> Table:
     """A sample of the training rows of the first fold of a candidate."""
-    fold, result = min(candidate.results.items())
-    table, _ = prepared_table(folder, data, result.recipe, fold, plan.seed)
-    rows = data.training(fold)
-    return rows.at(sample_rows(len(rows), MOST_ROWS, plan.seed)).of(table)
+    fold = min(candidate.results)
+    rows = models.data.training(fold)
+    sampled = rows.at(sample_rows(len(rows), MOST_ROWS, models.plan.seed))
+    return sampled.of(models.features(candidate, fold).table)
 
 
 def compute_importances(
-    folder: RunFolder, data: RunData, plan: Plan, competition: Competition, deadline: float | None
+    models: FoldModels, competition: Competition, deadline: float | None
 ) -> ev.ImportancesReady | None:
     """Importances of the run's columns, or None if no model has a fold.
 
@@ -61,17 +44,15 @@ def compute_importances(
     best = [c for c in (competition.best_of(name) for name in competition.models) if c is not None]
     if not best:
         return None
-    loss = competition.loss_of
+    data, plan, loss = models.data, models.plan, competition.loss_of
     winner = min(best, key=lambda candidate: (-len(candidate.results), loss(candidate)))
     columns = [column.name for column in data.schema.features]
-    models = fold_models(folder, data, winner, plan)
+    folds = models.with_held_out(winner)
     order = None
     if deadline is not None:
-        order = promising_order(
-            models, columns, plan.task != "regression", lambda: _training_rows(folder, data, winner, plan)
-        )
+        order = promising_order(folds, columns, plan.task != "regression", lambda: _training_rows(models, winner))
     permutation = permutation_importance(
-        models,
+        folds,
         plan.metric,
         columns,
         seed=plan.seed,
@@ -88,8 +69,8 @@ def compute_importances(
     attention_candidate = min(attentive, key=lambda candidate: (-len(candidate.results), loss(candidate)), default=None)
     attention = None
     if attention_candidate is not None:
-        models = fold_models(folder, data, attention_candidate, plan)
-        attention = mean_attention(models, columns, seed=plan.seed, max_rows=MOST_ROWS)
+        folds = models.with_held_out(attention_candidate)
+        attention = mean_attention(folds, columns, seed=plan.seed, max_rows=MOST_ROWS)
     attends = attention_candidate if attention is not None else None
     rows = combine(permutation, attention)
     rho = agreement(rows)

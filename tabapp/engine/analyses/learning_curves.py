@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -15,10 +16,11 @@ from tabapp.data.split import make_holdout
 from tabapp.engine.analyses.compare_runs import paired_difference
 from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.engine.analyses.fitting_again import TimeLimit, TimeLimitReached, fit_again
-from tabapp.engine.fit.candidates import Candidate
+from tabapp.engine.fit.candidates import Candidate, pilots_of
 from tabapp.engine.fit.numbering import UsableRows
 from tabapp.errors import BudgetError, UsageError
 from tabapp.findings import CurvePoint
+from tabapp.models import registry
 from tabapp.run.analyses.learning_curve import RowCurveReady
 from tabapp.run.analyses.parts import Gain
 from tabapp.run.analyses.time_curve import TimeCurveReady
@@ -53,18 +55,23 @@ def measure_row_curve(run: FinishedRun, model: str | None = None, seconds: float
     if len(shares) < 2:
         raise UsageError(f"The table has too few rows for a learning curve; it needs {2 * LEAST_TRAINING_ROWS}.")
     limit = TimeLimit(seconds, len(folds) * (len(shares) - 1))
+    n_pilots = pilots_of(registry.get(candidate.model), candidate.n_folds)
     known: dict[int, dict[float, Array]] = {}
+    summaries: dict[float, list[dict[str, Any]]] = {share: [] for share in shares}
     with suppress(TimeLimitReached):
         for fold in folds:
             known[fold] = {}
             for share in shares[:-1]:
-                known[fold][share] = _fit_on_share(run, candidate, fold, share, limit)
+                # A fold that reused the numbers of steps of others in the run does so here.
+                pilots = summaries[share] if fold >= n_pilots else []
+                known[fold][share], summary = _fit_on_share(run, candidate, fold, share, pilots, limit)
+                summaries[share] += [summary] if fold < n_pilots else []
     complete = [fold for fold in folds if len(known.get(fold, ())) == len(shares) - 1] or folds[:1]
     shares = [share for share in shares[:-1] if share in known[complete[0]]]
     if not shares:
         raise _too_slow(candidate, limit)
     for fold in complete:
-        known[fold][1.0] = np.load(run.folder.fits / candidate.fit_name(fold) / "oof.npy", allow_pickle=False)
+        known[fold][1.0] = candidate.out_of_fold(run.folder, fold)
     held_out = UsableRows.joined([run.data.held_out(fold) for fold in complete])
     predicted = {share: np.concatenate([known[fold][share] for fold in complete]) for share in (*shares, 1.0)}
     mean_rows = float(np.mean([len(run.data.training(fold)) for fold in complete]))
@@ -79,13 +86,20 @@ def measure_row_curve(run: FinishedRun, model: str | None = None, seconds: float
     )
 
 
-def _fit_on_share(run: FinishedRun, candidate: Candidate, fold: int, share: float, limit: TimeLimit) -> Array:
-    """Predictions of the held-out rows of a fold by a model, and features, that are fitted on a share of its training rows."""
+def _fit_on_share(
+    run: FinishedRun,
+    candidate: Candidate,
+    fold: int,
+    share: float,
+    pilots: Sequence[Mapping[str, Any]],
+    limit: TimeLimit,
+) -> tuple[Array, dict[str, Any]]:
+    """`fit_again` with a share of the training rows of a fold."""
     training = run.data.training(fold)
     # Nested shares: a smaller share is part of a larger one.
     order = np.random.default_rng([run.plan.seed, fold]).permutation(len(training))
     rows = training.at(np.sort(order[: round(share * len(training))]))
-    return fit_again(run, candidate, fold, rows, run.data.schema, limit=limit)
+    return fit_again(run, candidate, fold, rows, limit=limit, pilots=pilots)
 
 
 def measure_time_curve(run: FinishedRun, model: str | None = None, seconds: float | None = None) -> TimeCurveReady:
@@ -117,7 +131,7 @@ def measure_time_curve(run: FinishedRun, model: str | None = None, seconds: floa
     def predicted(chosen: slice) -> Array:
         rows = earlier.at(chosen)
         in_order = rows.at(np.argsort(rows.places))
-        return fit_again(run, candidate, fold, in_order, run.data.schema, scored, limit=limit)
+        return fit_again(run, candidate, fold, in_order, scored, limit=limit)[0]
 
     recent: dict[int, Array] = {}
     oldest: dict[int, Array] = {}

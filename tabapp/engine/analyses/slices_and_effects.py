@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from tabapp.engine.fit.candidates import Candidate, Scorer
+from tabapp.engine.analyses.fold_models import FoldModels
+from tabapp.engine.fit.candidates import Scorer
 from tabapp.engine.fit.run_data import RunData
-from tabapp.engine.fit.run_fit import features_folder
 from tabapp.engine.loop.board import Selected
-from tabapp.engine.plan.make_plan import Plan, fit_device
+from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.schedule.competition import Competition
-from tabapp.explain.effects import HeldOut, effects
+from tabapp.explain.effects import effects
 from tabapp.explain.evaluation import rounded, sample_rows, with_rounded
 from tabapp.explain.slices import row_errors, weak_slices
-from tabapp.features.prepare import FeaturePreparer
-from tabapp.models import registry
 from tabapp.run.record import events as ev
-from tabapp.run.record.folder import RunFolder
 
 SLICED_ROWS = 50_000
 EFFECT_ROWS, MOST_EFFECTS = 200, 8
@@ -44,25 +41,8 @@ def find_slices(data: RunData, plan: Plan, scorer: Scorer, selected: Selected) -
     )
 
 
-def held_out_folds(folder: RunFolder, data: RunData, plan: Plan, candidate: Candidate, most_rows: int) -> list[HeldOut]:
-    """The fold models of a candidate, each with a sample of its held-out rows, `most_rows` in total."""
-    plugin = registry.get(candidate.model)
-    each = max(1, most_rows // len(candidate.results))
-    folds: list[HeldOut] = []
-    for fold, result in sorted(candidate.results.items()):
-        held_out = data.held_out(fold)
-        rows = held_out.at(sample_rows(len(held_out), each, plan.seed + fold))
-        preparer = FeaturePreparer.load(features_folder(folder, result.recipe, fold) / "state")
-        model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
-        model.to(fit_device(plugin, plan, data.schema))
-        folds.append(HeldOut(model, preparer, rows.of(data.frame)))
-    return folds
-
-
 def find_effects(
-    folder: RunFolder,
-    data: RunData,
-    plan: Plan,
+    models: FoldModels,
     competition: Competition,
     importances: ev.ImportancesReady,
     deadline: float | None,
@@ -76,7 +56,7 @@ def find_effects(
     if candidate is None:
         return None
     names = [row.feature for row in importances.rows if row.permutation > 0 and not row.unstable][:MOST_EFFECTS]
-    folds = held_out_folds(folder, data, plan, candidate, EFFECT_ROWS)
+    data, folds = models.data, models.with_typed_rows(candidate, EFFECT_ROWS)
     columns = [data.schema.column(name) for name in names]
     found = effects(folds, columns, data.frame, data.schema.classes, deadline=deadline)
     if not found:

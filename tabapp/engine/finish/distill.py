@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,17 +17,16 @@ import numpy.typing as npt
 from tabapp import metrics
 from tabapp.bundle.writing.write import CandidateSource
 from tabapp.engine.analyses.finished_run import FinishedRun
-from tabapp.engine.finish.refit import Refitter, context_for, fit_with_stopping
+from tabapp.engine.finish.refit import Refitter
 from tabapp.engine.fit.candidates import Score
-from tabapp.engine.fit.run_fit import features_folder, prepared_table
-from tabapp.engine.fit.seeds import seed_of
+from tabapp.engine.fit.fold_task import FoldTask
 from tabapp.engine.loop.board import Selected
+from tabapp.engine.machine.devices import available_cores
 from tabapp.engine.plan.make_plan import NOT_MONOTONIC, shape_of, supports_monotonic
 from tabapp.errors import UsageError, option
-from tabapp.features.prepare import FeaturePreparer, recipe_for
+from tabapp.features.prepare import recipe_for
 from tabapp.models import registry
 from tabapp.models.contract import MONOTONIC, Plugin
-from tabapp.run.record.folder import RunFolder
 
 TEACHER_SHARE = 0.5
 """Share of the ensemble's prediction in the target of the student; the label has the rest."""
@@ -44,7 +42,7 @@ class Distilled:
 
 
 def distill(
-    run: FinishedRun, teacher: Selected, name: str, refitter: Refitter, folder: Path, report: Callable[[str], None]
+    run: FinishedRun, teacher: Selected, name: str, refitter: Refitter, report: Callable[[str], None]
 ) -> Distilled:
     """Train a student on the ensemble's out-of-fold predictions, mixed with the labels.
 
@@ -54,7 +52,6 @@ def distill(
 
     Args:
         teacher: the ensemble with its cross-fitted predictions.
-        folder: for temporary files.
         report: called with what is being done.
 
     Raises:
@@ -67,23 +64,25 @@ def distill(
         )
     plugin, params = _student(run, name)
     soft = _soft_targets(run, teacher)
-    typed_params = msgspec.convert(params, plugin.params_type)
-    recipe = recipe_for(plugin.features_for(typed_params), data.schema)
+    recipe = recipe_for(plugin.features_for(msgspec.convert(params, plugin.params_type)), data.schema)
     prediction: npt.NDArray[np.float32] | None = None
     summaries: list[dict[str, Any]] = []
     for fold in range(data.n_folds):
         report(f"distilling into {name}, fold {fold + 1} of {data.n_folds}")
-        # Features that the run has not prepared are not written into its folder.
-        is_prepared = features_folder(run.folder, recipe, fold).is_dir()
-        place = run.folder if is_prepared else RunFolder(folder)
-        table, _ = prepared_table(place, data, recipe, fold, plan.seed)
-        preparer = FeaturePreparer.load(features_folder(place, recipe, fold) / "state")
-        seed = seed_of(plan.seed, name, fold)
-        context = context_for(run, plugin, preparer, seed, folder / "scratch")
-        model, _ = fit_with_stopping(run, plugin, typed_params, table, data.training(fold), seed, context, soft)
+        features = run.features.saved(recipe, fold)
+        task = FoldTask(
+            goal=plan,
+            model=name,
+            params=params,
+            features=features,
+            device=run.models.device_of(name),
+            n_threads=available_cores(),
+            soft=soft,
+        )
+        model = task.train().model
         summaries.append(model.summary())
         held_out = data.held_out(fold)
-        part = model.predict(replace(held_out.of(table), target=None))
+        part = model.predict(replace(held_out.of(features.table), target=None))
         if prediction is None:
             prediction = np.zeros((len(data.target), *part.shape[1:]), dtype=np.float32)
         held_out.put(prediction, part)

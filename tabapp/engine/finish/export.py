@@ -68,11 +68,11 @@ def export_run(folder: RunFolder, out: Path, options: messages.ExportOptions, em
         emit(messages.StageStarted(stage=text))
 
     stage("reading the run")
-    run = FinishedRun(folder)
-    # A run without a bundle is an error before anything is trained.
-    assert run.contents
     with TemporaryFolder("export") as name:
         place = Path(name)
+        run = FinishedRun(folder, place)
+        # A run without a bundle is an error before anything is trained.
+        assert run.contents
         sources, scores, how = _rebuilt(run, options, place, stage)
         if options.half:
             (place / "half").mkdir()
@@ -112,7 +112,7 @@ def _rebuilt(
     refitter = Refitter(run, place)
     if options.distill is not None:
         teacher = _selected(run, [candidate for candidate, _ in run.members])
-        student = distill(run, teacher, options.distill, refitter, place, stage)
+        student = distill(run, teacher, options.distill, refitter, stage)
         scores = _scores(run, student.prediction, np.ones(len(student.prediction), dtype=bool), stage)
         return [student.source], scores, "one model distilled from the ensemble and trained on all rows"
     members: Sequence[tuple[Any, float]] = run.members
@@ -121,12 +121,12 @@ def _rebuilt(
     scores = _Scores(stored.manifest.metrics, stored_intervals(ensemble), ensemble.calibration, ensemble.threshold)
     how = ""
     if options.limit_ms is not None:
-        run, selected = _within_limit(run, options, place / "reduced", stage)
+        selected = _within_limit(run, options, place, stage)
         members = selected.members
         if not options.refit:
             stage("comparing the models of the folds")
             scored = run.data.scored.at(selected.covered)
-            averaging = averaging_of_ensemble(run.folder, run.data, run.plan, selected.members, scored)
+            averaging = averaging_of_ensemble(run.models, selected.members, scored)
             selected = selected.averaged(averaging, run.plan.metric)
         scores = _scores(run, selected.prediction, selected.covered, stage, selected)
         how = f"selected to predict {options.limit_rows:,} rows within {options.limit_ms:g} ms"
@@ -147,8 +147,8 @@ def _selected(run: FinishedRun, candidates: list[Any]) -> Selected:
 
 def _within_limit(
     run: FinishedRun, options: messages.ExportOptions, place: Path, stage: Callable[[str], None]
-) -> tuple[FinishedRun, Selected]:
-    """The best ensemble within the limit, and the run with the candidates that were trained for it.
+) -> Selected:
+    """The best ensemble within the limit.
 
     Small boosters are trained only if the ensemble of the run exceeds the limit.
     """
@@ -163,8 +163,7 @@ def _within_limit(
     n_models = 1 if options.refit else run.data.n_folds
     members = [candidate for candidate, _ in run.members]
     if any(member not in pool for member in members) or speeds.total(members, n_models) > options.limit_ms:
-        run, reduced = train_reduced(run, speeds, place, limit=options.limit_ms, n_models=n_models, report=stage)
-        pool += reduced
+        pool += train_reduced(run, speeds, place, limit=options.limit_ms, n_models=n_models, report=stage)
     stage("selecting the ensemble")
     chosen = select_within(
         pool,
@@ -175,7 +174,7 @@ def _within_limit(
         limit=options.limit_ms,
         n_models=n_models,
     )
-    return run, _selected(run, chosen)
+    return _selected(run, chosen)
 
 
 def _scores(

@@ -22,9 +22,9 @@ from tabapp.bundle.writing.write import BundleContents, write_bundle
 from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.engine.analyses.averages import averaging_of_ensemble
-from tabapp.engine.analyses.bundle_sources import source_of
 from tabapp.engine.analyses.dependences import find_attention, find_dependence, find_interactions
 from tabapp.engine.analyses.finished_run import save_prediction
+from tabapp.engine.analyses.fold_models import FoldModels
 from tabapp.engine.analyses.importances import compute_importances, importances_json
 from tabapp.engine.analyses.slices_and_effects import find_effects, find_slices
 from tabapp.engine.finish.bundle_copy import copy_bundle
@@ -79,6 +79,7 @@ class Finish:
     ) -> None:
         self._folder, self._config, self._plan, self._data = folder, config, plan, data
         self._conductor, self._clock, self._emit = conductor, clock, emit
+        self._models = FoldModels.of_run(folder, data, plan)
 
     def run(self, *, interrupted: bool, elapsed: Callable[[], float]) -> ev.RunFinished:
         """Finish the run; returns the last event, which is not yet appended.
@@ -133,7 +134,7 @@ class Finish:
         end = None if self._clock.end is None else time.monotonic() + AVERAGING_SHARE * self._clock.left_before_export()
         scored = self._data.scored.at(selected.covered)
         try:
-            averaging = averaging_of_ensemble(self._folder, self._data, self._plan, selected.members, scored, end)
+            averaging = averaging_of_ensemble(self._models, selected.members, scored, end)
         except Exception as error:
             self._log_failure("score of the mean of the fold models", error)
             return selected
@@ -195,18 +196,18 @@ class Finish:
             left = self._clock.left()
             export = max(EXPORT_SECONDS * self._clock.slowdown, self._clock.export, EXPORT_SHARE * left)
             end = now + max(LEAST_IMPORTANCE_SECONDS, left - export)
-        folder, data, plan, competition = self._folder, self._data, self._plan, self._conductor.competition
+        folder, models, competition = self._folder, self._models, self._conductor.competition
         importances: ev.ImportancesReady | None = None
         try:
             deadline = None if end is None else now + IMPORTANCES_SHARE * (end - now)
-            importances = compute_importances(folder, data, plan, competition, deadline)
+            importances = compute_importances(models, competition, deadline)
             if importances is not None:
                 files.write_bytes(folder.path / "importances.json", importances_json(importances))
                 self._emit(importances)
         except Exception as error:
             self._log_failure("importances", error)
         try:
-            slices = find_slices(data, plan, self._conductor.scorer, selected)
+            slices = find_slices(self._data, self._plan, self._conductor.scorer, selected)
             if slices is not None:
                 self._emit(slices)
         except Exception as error:
@@ -214,7 +215,7 @@ class Finish:
         try:
             effects = None
             if importances is not None and (end is None or time.monotonic() < end):
-                effects = find_effects(folder, data, plan, competition, importances, end)
+                effects = find_effects(models, competition, importances, end)
             if effects is not None:
                 self._emit(effects)
         except Exception as error:
@@ -225,13 +226,13 @@ class Finish:
 
     def _explain_more(self, importances: ev.ImportancesReady, end: float | None) -> None:
         """Correlated groups, interactions and attention maps, each if time is left."""
-        folder, data, plan, competition = self._folder, self._data, self._plan, self._conductor.competition
+        models, competition = self._models, self._conductor.competition
         explained = competition.best_of(importances.model)
         if explained is None:
             return
         parts: dict[str, Callable[[], ev.Event | None]] = {
-            "correlated columns": lambda: find_dependence(folder, data, plan, explained, importances, end),
-            "interactions": lambda: find_interactions(folder, data, plan, explained, importances, end),
+            "correlated columns": lambda: find_dependence(models, explained, importances, end),
+            "interactions": lambda: find_interactions(models, explained, importances, end),
         }
         for what, find in parts.items():
             self._explain_part(what, find, end)
@@ -241,7 +242,7 @@ class Finish:
         n_mapped = 0
         for candidate in networks:
             if n_mapped < MOST_MAPPED:
-                find = partial(find_attention, folder, data, plan, candidate)
+                find = partial(find_attention, models, candidate)
                 n_mapped += self._explain_part("attention maps", find, end)
 
     def _explain_part(self, what: str, find: Callable[[], ev.Event | None], end: float | None) -> bool:
@@ -278,7 +279,7 @@ class Finish:
             seed=plan.seed,
             data=files.read_json(self._folder.data / "fingerprint.json"),
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            candidates=[source_of(self._folder, data, *member) for member in selected.members],
+            candidates=[self._models.source(*member) for member in selected.members],
             sample=read_sample(self._folder),
             targets=data.target_by_number,
             calibration=selected.calibration_of_mean,
@@ -329,13 +330,7 @@ class Finish:
         if self._config.test is None:
             return None
         try:
-            options = ReadOptions(
-                delimiter=self._config.delimiter,
-                encoding=self._config.encoding,
-                decimal=self._config.decimal,
-                null=self._config.null,
-                max_memory=self._config.max_memory,
-            )
+            options = ReadOptions.of(self._config)
             frame = read_table(Path(self._config.test), options, columns=self._data.schema.columns).frame
             frame = frame.filter(rows_with_target(frame, self._data.schema))
             truth = encode_target(typed_frame(frame, self._data.schema), self._data.schema)

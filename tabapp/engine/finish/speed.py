@@ -10,11 +10,10 @@ import numpy as np
 import polars as pl
 
 from tabapp import metrics
-from tabapp.bundle.files.records import Candidate as StoredCandidate
-from tabapp.bundle.prediction.local import load_features, load_model
-from tabapp.engine.analyses.finished_run import FinishedRun
+from tabapp.engine.analyses.finished_run import FinishedRun, damage_as_error
 from tabapp.engine.fit.candidates import Candidate, Scorer
-from tabapp.engine.fit.run_fit import recipe_id
+from tabapp.engine.fit.features import recipe_id
+from tabapp.engine.machine.devices import CPU
 from tabapp.ensemble.greedy import blend, select
 from tabapp.errors import UsageError, option
 from tabapp.policy import POLICY
@@ -55,17 +54,14 @@ class Speeds:
 
     def measure(self, candidate: Candidate) -> None:
         """Measure the first model of a candidate, and its features."""
-        schema = self.run.data.schema
-        source = self.run.source_of(candidate, 1.0)
-        recipe = recipe_id(next(iter(candidate.results.values())).recipe)
-        preparer = load_features(schema, source.folds[0].features, "features", self.run.folder.run)
+        fold, result = min(candidate.results.items())
+        with damage_as_error(self.run.folder):
+            preparer = self.run.models.features(candidate, fold).preparer
+            # Bundles predict on the CPU.
+            model = self.run.models.model(candidate, fold, CPU)
+        recipe, table = recipe_id(result.recipe), preparer.transform(self.rows)
         if recipe not in self.features:
             self.features[recipe] = processor_ms(lambda: preparer.transform(self.rows))
-        stored = StoredCandidate(
-            model=candidate.model, trial=candidate.trial, weight=1.0, params=candidate.params, folds=()
-        )
-        model = load_model(schema, stored, preparer.spec, source.folds[0].model, "model", self.run.folder.run)
-        table = preparer.transform(self.rows)
         self.models[candidate.key] = processor_ms(lambda: model.predict(table))
 
     def total(self, candidates: Sequence[Candidate], n_models: int) -> float:

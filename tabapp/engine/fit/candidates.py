@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from tabapp import metrics
 from tabapp.engine.fit.jobs import FitResult, decode_result
 from tabapp.engine.fit.run_data import RunData
-from tabapp.models.contract import STEP_ROWS
+from tabapp.models.contract import STEP_ROWS, Plugin
 from tabapp.run.record.folder import RunFolder
 
 CandidateStatus = Literal["active", "complete", "pruned", "failed"]
@@ -36,9 +37,9 @@ def digest(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
-def pilot_folds(n_folds: int) -> int:
-    """Number of folds that find the number of steps."""
-    return min(n_folds, PILOT_FOLDS if n_folds <= 5 else PILOTS_OF_MANY_FOLDS)
+def pilots_of(plugin: Plugin, n_folds: int) -> int:
+    """Number of folds that find the number of steps of a model for the others; 0 if each finds its own."""
+    return min(n_folds, PILOT_FOLDS if n_folds <= 5 else PILOTS_OF_MANY_FOLDS) if plugin.reuses_steps else 0
 
 
 @dataclass
@@ -53,6 +54,7 @@ class Candidate:
         cause: reason why it was pruned or failed.
         fits_alone: a group of its folds failed, so that they are trained one by one.
         batch: number of the trial whose first fold trains together with that of this one, and of others; None if it trains alone.
+        fits: the folder of its fits; None for that of the run.
     """
 
     model: str
@@ -68,6 +70,7 @@ class Candidate:
     n_lost: int = 0
     fits_alone: bool = False
     batch: int | None = None
+    fits: Path | None = None
 
     @property
     def key(self) -> tuple[str, int]:
@@ -125,6 +128,14 @@ class Candidate:
         """The id of the fit on a fold, unique in the run."""
         return f"{self.model}-{self.trial:04d}-f{fold}"
 
+    def place(self, run: RunFolder, fold: int) -> Path:
+        """The folder of the fit on a fold."""
+        return (self.fits or run.fits) / self.fit_name(fold)
+
+    def out_of_fold(self, run: RunFolder, fold: int) -> Float32:
+        """Predictions of the held-out rows of a fold by its model."""
+        return np.load(self.place(run, fold) / "oof.npy", allow_pickle=False)
+
 
 @dataclass(frozen=True)
 class Score:
@@ -176,7 +187,7 @@ class Scorer:
         covered = np.zeros(len(self.target), dtype=bool)
         prediction: Float32 | None = None
         for fold in sorted(candidate.results):
-            part = np.load(self._folder.fits / candidate.fit_name(fold) / "oof.npy", allow_pickle=False)
+            part = candidate.out_of_fold(self._folder, fold)
             if prediction is None:
                 prediction = np.zeros((len(self.target), *part.shape[1:]), dtype=np.float32)
             rows = self._data.among_scored(self._data.held_out(fold))
@@ -246,5 +257,5 @@ def read_results(folder: RunFolder, candidate: Candidate) -> None:
 
 def saved_results(folder: RunFolder, candidate: Candidate, folds: Iterable[int]) -> list[FitResult]:
     """The results of those folds of a candidate whose folders are complete."""
-    paths = (folder.fits / candidate.fit_name(fold) / "metrics.json" for fold in folds)
+    paths = (candidate.place(folder, fold) / "metrics.json" for fold in folds)
     return [decode_result(path.read_bytes()) for path in paths if path.is_file()]

@@ -11,7 +11,6 @@ import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 
@@ -92,12 +91,10 @@ def result_of(job: FitJob, report: Callable[[str, int, float], None]) -> Done | 
     """
     try:
         # Imported here, so that the engine, which only names this function, loads no library for features.
-        from tabapp.engine.fit.run_fit import run_fit, run_group
+        from tabapp.engine.fit.run_fit import run_fit
 
-        if job.companions:
-            first, *others = run_group(job, report)
-            return Done(fit=job.fit, result=first, others=tuple(others))
-        return Done(fit=job.fit, result=run_fit(job, partial(report, job.fit)))
+        first, *others = run_fit(job, report)
+        return Done(fit=job.fit, result=first, others=tuple(others))
     except FitStopped:
         return Failed(fit=job.fit, reason="stopped", stopped=True)
     except Exception as error:

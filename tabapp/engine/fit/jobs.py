@@ -18,7 +18,6 @@ class Companion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fit: str
     trial: int
     fold: int
-    seed: int
     params: dict[str, Any]
 
 
@@ -29,8 +28,7 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         fit: its id, and the name of its folder.
         run: path of the run folder.
         fold: the fold that is scored; all other rows are training rows.
-        seed: of the model and its early-stopping rows.
-        run_seed: of what fits of several models share.
+        run_seed: of the run; the seeds of the fit and of what fits of several models share are derived from it.
         libraries: which fit server has what the model needs.
         pilots: `FittedModel.summary` of the folds whose numbers of steps the fit reuses; empty if it stops early itself.
         n_bytes: memory that the fit is expected to need; 0 if it is not known.
@@ -50,7 +48,6 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     task: Task
     n_classes: int
     metric: str
-    seed: int
     run_seed: int
     device: str
     libraries: Libraries

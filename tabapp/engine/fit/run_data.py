@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from copy import copy
 from functools import cached_property
 
 import msgspec
@@ -53,6 +54,13 @@ class RunData:
         self.weight: npt.NDArray[np.float32] | None = arrays.get("weight", None)
         self.groups: npt.NDArray[np.int64] | None = arrays.get("groups", None)
         self.time: npt.NDArray[np.float64] | None = arrays.get("time", None)
+
+    def without_column(self, name: str) -> RunData:
+        """The same rows without a feature."""
+        columns = tuple(column for column in self.schema.columns if column.name != name)
+        changed = copy(self)
+        changed.schema = msgspec.structs.replace(self.schema, columns=columns)
+        return changed
 
     @property
     def n_folds(self) -> int:

@@ -9,7 +9,6 @@ import msgspec
 
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.fit.jobs import Companion, FitJob
-from tabapp.engine.fit.seeds import seed_of
 from tabapp.engine.machine.admission import Need
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.schedule.work import Work
@@ -65,7 +64,6 @@ def job_of(
         task=plan.task,
         n_classes=plan.n_classes,
         metric=plan.metric,
-        seed=seed_of(plan.seed, candidate.model, fold),
         run_seed=plan.seed,
         device=work.device,
         libraries=libraries,
@@ -75,8 +73,5 @@ def job_of(
         n_bytes=need.n_bytes,
         pilots=tuple(pilot.summary for pilot in candidate.pilots_of(fold)),
         most_step_rows=candidate.step_rows,
-        companions=tuple(
-            Companion(other.fit_name(its), other.trial, its, seed_of(plan.seed, other.model, its), other.params)
-            for other, its in work.others
-        ),
+        companions=tuple(Companion(other.fit_name(its), other.trial, its, other.params) for other, its in work.others),
     )

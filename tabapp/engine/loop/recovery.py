@@ -271,7 +271,7 @@ def _fingerprint(folder: RunFolder, schema: Schema, table: pl.DataFrame, source:
 def _fits_and_features(folder: RunFolder, data: RunData, plan: Plan, warn: Warn) -> None:
     """Set aside damaged features, the fits that used them, and damaged fits; they run again."""
     # Imported here because only resumed runs need it.
-    from tabapp.engine.fit.run_fit import features_folder
+    from tabapp.engine.fit.features import features_folder
     from tabapp.features.prepare import FeaturePreparer
 
     bad: set[Path] = set()

@@ -8,7 +8,7 @@ from typing import Any
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
-from tabapp.engine.fit.candidates import Candidate, Scorer, pilot_folds, read_results
+from tabapp.engine.fit.candidates import Candidate, Scorer, pilots_of, read_results
 from tabapp.engine.loop.board import Board
 from tabapp.engine.machine.devices import CPU, device_for
 from tabapp.engine.plan.make_plan import Plan
@@ -119,7 +119,7 @@ class Trials:
             yield self._candidate(first.model, *asked)
 
     def _candidate(self, model: str, number: int, params: dict[str, Any]) -> Candidate:
-        n_pilots = pilot_folds(self._n_folds) if registry.get(model).reuses_steps else 0
+        n_pilots = pilots_of(registry.get(model), self._n_folds)
         tuner = self._tuners[model]
         batch = tuner.batch_of(number)
         return Candidate(model, number, params, self._n_folds, n_pilots, device=tuner.device, batch=batch)

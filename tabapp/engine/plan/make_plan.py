@@ -100,6 +100,10 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """All GPUs of the run."""
         return () if self.device == CPU else (self.device, *self.further_gpus)
 
+    def on_this_machine(self) -> Plan:
+        """The plan with a device that exists here."""
+        return msgspec.structs.replace(self, device=usable_device(self.device))
+
     @property
     def device_reason(self) -> str:
         """Why networks train on the CPU although the run has a GPU; empty if all of them use it."""

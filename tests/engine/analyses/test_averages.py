@@ -38,7 +38,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
 def test_the_fold_models_of_the_bundle_show_the_same_gain(name: str, request: pytest.FixtureRequest) -> None:
     run: FinishedRun = request.getfixturevalue(name)
     rows = run.data.scored
-    found = averaging_of_ensemble(run.folder, run.data, run.plan, run.members, rows)
+    found = averaging_of_ensemble(run.models, run.members, rows)
     predictor = load_bundle(run.folder.bundle).predictor
     assert isinstance(predictor, LocalPredictor)
     tables = {folder: preparer.transform(run.data.frame) for folder, preparer in predictor.preparers.items()}
@@ -61,9 +61,7 @@ def test_the_fold_models_of_the_bundle_show_the_same_gain(name: str, request: py
 def test_no_model_predicts_after_the_deadline(numbers: FinishedRun) -> None:
     rows = numbers.data.scored
     late = time.monotonic() - 1
-    assert (
-        averaging_of_ensemble(numbers.folder, numbers.data, numbers.plan, numbers.members, rows, late) == NO_AVERAGING
-    )
+    assert averaging_of_ensemble(numbers.models, numbers.members, rows, late) == NO_AVERAGING
 
 
 def test_an_ensemble_gets_the_score_and_the_temperature_of_the_mean(classes: FinishedRun) -> None:

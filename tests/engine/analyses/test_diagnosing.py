@@ -193,9 +193,8 @@ def test_attention_is_compared_with_what_the_score_needs(tmp_path):
     assert sum(values[2] for values in by_name.values()) == pytest.approx(1)
     assert by_name["strong"][2] > by_name["noise"][2]
     assert [row[i] for i, row in enumerate(found.correlations)] == [pytest.approx(1)] * 4
-    attention = find_attention(
-        run, FinishedRun(run).data, FinishedRun(run).plan, FinishedRun(run).best_of("ft_transformer")
-    )
+    finished = FinishedRun(run)
+    attention = find_attention(finished.models, finished.best_of("ft_transformer"))
     (layer,) = attention.maps
     assert layer.queries == ("[CLS]",)
     assert sum(layer.heads[0][0]) == pytest.approx(1, abs=0.01)
@@ -222,26 +221,22 @@ def test_dependence_and_interactions_of_a_run(folder):
         for name, value in (("strong", 0.2), ("twin", 0.1), ("weak", 0.02), ("noise", 0.0), ("group", 0.0))
     )
     importances = ev.ImportancesReady(rows=rows, model="linear", attention_model=None, n_rows=300, agreement=None)
-    found = find_dependence(folder, run.data, run.plan, candidate, importances, None)
+    found = find_dependence(run.models, candidate, importances, None)
     (group,) = found.groups
     assert set(group.columns) == {"strong", "twin"}
     assert group.low > 0
     conditional = {each.feature: each for each in found.conditional}
     assert conditional["twin"].permutation < group.permutation
-    pairs = find_interactions(folder, run.data, run.plan, candidate, importances, None)
+    pairs = find_interactions(run.models, candidate, importances, None)
     assert pairs.label == "yes"
     assert {frozenset((p.a, p.b)) for p in pairs.pairs} == {
         frozenset(pair) for pair in (("strong", "twin"), ("strong", "weak"), ("twin", "weak"))
     }
-    assert (
-        find_interactions(
-            folder, run.data, run.plan, candidate, msgspec.structs.replace(importances, rows=rows[3:]), None
-        )
-        is None
-    )
+    few = msgspec.structs.replace(importances, rows=rows[3:])
+    assert find_interactions(run.models, candidate, few, None) is None
     first = msgspec.structs.replace(rows[0], unstable=True)
     unstable = msgspec.structs.replace(importances, rows=(first, *rows[1:]))
-    found = find_interactions(folder, run.data, run.plan, candidate, unstable, None)
+    found = find_interactions(run.models, candidate, unstable, None)
     assert found.columns == ("twin", "weak"), "an unstable importance says nothing of its column"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
 
@@ -35,7 +36,7 @@ def importances_of(run, monkeypatch, n_passes):
     readings = count(0)
     monkeypatch.setattr(shuffles, "time", SimpleNamespace(monotonic=lambda: float(next(readings))))
     deadline = None if n_passes is None else n_passes + 0.5
-    return compute_importances(run.folder, run.data, plan, scheduler, deadline)
+    return compute_importances(replace(run.models, plan=plan), scheduler, deadline)
 
 
 def test_the_most_promising_columns_are_measured_before_the_time_ends(run, monkeypatch):

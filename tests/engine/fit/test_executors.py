@@ -58,7 +58,6 @@ def job(folder: RunFolder, fit: str, model: str = "lightgbm", fold: int = 0, **p
         task="binary",
         n_classes=2,
         metric="roc_auc",
-        seed=0,
         run_seed=0,
         device="cpu",
         libraries=libraries_of(registry.get(model), features_use_sklearn=True),

@@ -12,11 +12,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from tabapp.engine.fit import run_fit as fit
+from tabapp.engine.fit import features as run_features
+from tabapp.engine.fit.features import RunFeatures, features_folder
 from tabapp.engine.fit.jobs import FitJob
 from tabapp.engine.fit.run_data import RunData
-from tabapp.engine.fit.run_fit import features_folder, prepared_table, run_fit
-from tabapp.engine.fit.seeds import seed_of
+from tabapp.engine.fit.run_fit import run_fit
 from tabapp.engine.plan.make_plan import make_plan
 from tabapp.engine.plan.prepare import infer, read_data
 from tabapp.engine.plan.write_rows import write_rows
@@ -47,24 +47,24 @@ def folder(tmp_path: Path) -> RunFolder:
 
 def test_features_do_not_depend_on_the_target_of_held_out_rows(folder: RunFolder) -> None:
     data = RunData(folder)
-    shown, spec = prepared_table(folder, data, ENCODED, 0, run_seed=0)
-    assert "shop share of 1" in spec.numeric
+    shown = RunFeatures(data, 0, folder).saved(ENCODED, 0)
+    assert "shop share of 1" in shown.spec.numeric
     features = features_folder(folder, ENCODED, 0)
     files = {path.name: path.read_bytes() for path in features.rglob("*") if path.is_file()}
-    numeric = np.array(shown.numeric)
+    numeric = np.array(shown.table.numeric)
     features.rename(features.with_name("before"))
     held_out = data.held_out(0).places
     data.target = data.target.copy()
     data.target[held_out] = 1 - data.target[held_out]
-    again, _ = prepared_table(folder, data, ENCODED, 0, run_seed=0)
+    again = RunFeatures(data, 0, folder).saved(ENCODED, 0).table
     assert {path.name: path.read_bytes() for path in features.rglob("*") if path.is_file()} == files
     np.testing.assert_array_equal(again.numeric, numeric)
 
 
 def test_processes_take_turns_to_prepare_large_tables(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second to come finds the features of the first."""
-    monkeypatch.setattr(fit, "LARGE_BYTES", 0)
-    data, prepare = RunData(folder), fit._prepare
+    monkeypatch.setattr(run_features, "LARGE_BYTES", 0)
+    features, prepare = RunFeatures(RunData(folder), 0, folder), RunFeatures._prepare
     tried: list[bool] = []
 
     def while_another_tries(*arguments: Any) -> None:
@@ -73,22 +73,23 @@ def test_processes_take_turns_to_prepare_large_tables(folder: RunFolder, monkeyp
         tried.append(True)
         prepare(*arguments)
 
-    monkeypatch.setattr(fit, "_prepare", while_another_tries)
-    prepared_table(folder, data, ENCODED, 0, run_seed=0)
+    monkeypatch.setattr(RunFeatures, "_prepare", while_another_tries)
+    features.saved(ENCODED, 0)
     assert tried
     with (folder.features / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     place = features_folder(folder, ENCODED, 0)
     written = (place / "numeric.npy").stat().st_mtime_ns
-    prepare(place, data, ENCODED, 0, 0)
+    prepare(features, place, ENCODED, 0)
     assert (place / "numeric.npy").stat().st_mtime_ns == written
 
 
 def test_training_rows_are_encoded_out_of_fold_and_held_out_rows_by_all_training_rows(folder: RunFolder) -> None:
     data = RunData(folder)
-    table, spec = prepared_table(folder, data, ENCODED, 1, run_seed=0)
-    plain, plain_spec = prepared_table(folder, data, FeatureRecipe(), 1, run_seed=0)
-    assert spec.numeric == (*plain_spec.numeric, "shop share of 1")
+    features = RunFeatures(data, 0, folder)
+    encoded, raw = features.saved(ENCODED, 1), features.saved(FeatureRecipe(), 1)
+    table, plain = encoded.table, raw.table
+    assert encoded.spec.numeric == (*raw.spec.numeric, "shop share of 1")
     np.testing.assert_array_equal(table.numeric[:, :-1], plain.numeric)
     np.testing.assert_array_equal(table.categorical, plain.categorical)
     shop, shown = data.frame["shop"].to_numpy(), table.numeric[:, -1]
@@ -108,7 +109,7 @@ def test_targets_of_held_out_rows_change_no_feature(tmp_path: Path, recipe: Feat
             data.target = data.target.copy()
             changed = getattr(data, rows)(1).places
             data.target[changed] = np.random.default_rng(0).permutation(data.target[changed])
-        prepared_table(folder, data, recipe, 1, run_seed=0)
+        RunFeatures(data, 0, folder).saved(recipe, 1)
         place = features_folder(folder, recipe, 1)
         files = sorted(path for path in place.rglob("*") if path.is_file())
         contents.append({path.relative_to(place).as_posix(): path.read_bytes() for path in files})
@@ -128,7 +129,6 @@ def job_of(folder: RunFolder, model: str, device: str = "cpu") -> FitJob:
         task="binary",
         n_classes=2,
         metric="roc_auc",
-        seed=seed_of(0, model, 0),
         run_seed=0,
         device=device,
         libraries="trees",
@@ -140,7 +140,7 @@ def job_of(folder: RunFolder, model: str, device: str = "cpu") -> FitJob:
 def fit_in_order(folder: RunFolder, models: tuple[str, ...]) -> dict[str, bytes]:
     """Run one fit of each model; returns their held-out predictions."""
     for model in models:
-        run_fit(job_of(folder, model), lambda step, value: None)
+        run_fit(job_of(folder, model))
     return {model: (folder.fits / f"{model}-0000-f0" / "oof.npy").read_bytes() for model in models}
 
 
@@ -153,7 +153,7 @@ FIT_IN_NEW_PROCESS = """
 import sys, msgspec
 from tabapp.engine.fit.run_fit import run_fit
 from tabapp.engine.fit.jobs import FitJob
-result = run_fit(msgspec.json.decode(sys.argv[1], type=FitJob), lambda step, value: None)
+(result,) = run_fit(msgspec.json.decode(sys.argv[1], type=FitJob))
 print(result.summary["device"], result.n_bytes, "torch" in sys.modules)
 """
 

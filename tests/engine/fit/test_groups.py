@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from tabapp.engine.fit.candidates import pilot_folds
+from tabapp.engine.fit.candidates import pilots_of
 from tabapp.engine.fit.fit_process import result_of
 from tabapp.engine.fit.jobs import Companion, Done, Failed, FitJob, Progress
 from tabapp.engine.loop import conductor as conductor_module
@@ -73,14 +73,14 @@ def test_a_gpu_trains_the_folds_after_the_first_together(workers: int, planned: 
     engine.conductor.run()
     assert folds_of(jobs, "snn") == [(0,), (1, 2, 3, 4)]
     # The first two folds of an MLP find the number of epochs of the others.
-    assert pilot_folds(FOLDS) == 2
+    assert pilots_of(registry.get("mlp"), FOLDS) == 2
     assert folds_of(jobs, "mlp") == [(0,), (1,), (2, 3, 4)]
     assert {len(folds) for folds in folds_of(jobs, "resnet")} == {1}
     for model in ("mlp", "snn", "resnet"):
         assert engine.row(model).folds == FOLDS
         for kind in (ev.FitStarted, ev.FitFinished):
             assert sorted(event.fold for event in engine.events_of(kind) if event.model == model) == list(range(FOLDS))
-    assert {len({each.seed for each in job.each()}) for job in jobs} == {1, 3, 4}
+    assert {len({each.fold for each in job.each()}) for job in jobs} == {1, 3, 4}
 
 
 def test_a_cpu_trains_each_fold_alone(planned: Planned) -> None:
@@ -262,7 +262,7 @@ def test_trials_of_a_group_share_their_table(planned: Planned, monkeypatch: pyte
         for rate in (1e-3, 1e-2)
     ]
     separate = [msgspec.structs.replace(jobs[0], fit=f"alone-{i}", params=each) for i, each in enumerate(settings)]
-    companion = Companion("together-1", 1, 0, jobs[0].seed, settings[1])
+    companion = Companion("together-1", 1, 0, settings[1])
     group = msgspec.structs.replace(jobs[0], fit="together-0", params=settings[0], companions=(companion,))
     plugin: Any = type(registry.get("snn"))
     fit_group = plugin.fit_group
@@ -292,13 +292,12 @@ def test_the_fits_of_a_group_are_saved_as_separate_fits_are(planned: Planned) ->
     engine.conductor._start_fits()
     params = {**jobs[0].params, "max_epochs": 2, "dropout": 0.0}
     alone = msgspec.structs.replace(jobs[0], params=params)
-    separate = [msgspec.structs.replace(alone, fit=f"alone-f{k}", fold=k, seed=k) for k in (1, 2)]
+    separate = [msgspec.structs.replace(alone, fit=f"alone-f{k}", fold=k) for k in (1, 2)]
     group = msgspec.structs.replace(
         alone,
         fit="together-f1",
         fold=1,
-        seed=1,
-        companions=(Companion("together-f2", 0, 2, 2, params),),
+        companions=(Companion("together-f2", 0, 2, params),),
     )
     reports: list[tuple[str, int]] = []
 

@@ -13,9 +13,10 @@ from tabapp_plugins.npt.model import NPTModel
 from tabapp_plugins.npt.plugin import NPT, sized
 
 from tabapp.engine.draft import make_draft
+from tabapp.engine.fit.features import features_folder
 from tabapp.engine.fit.jobs import FitJob
 from tabapp.engine.fit.run_data import OTHER_TARGETS, RunData
-from tabapp.engine.fit.run_fit import features_folder, run_fit
+from tabapp.engine.fit.run_fit import run_fit
 from tabapp.engine.plan.make_plan import Plan, approximate_shape
 from tabapp.engine.plan.prepare import read_data
 from tabapp.engine.plan.write_rows import write_rows
@@ -71,14 +72,13 @@ def fit(folder: RunFolder, plan: Plan, name: str) -> Path:
         task=plan.task,
         n_classes=plan.n_classes,
         metric=plan.metric,
-        seed=0,
         run_seed=plan.seed,
         device="cpu",
         libraries="torch",
         n_threads=1,
         soft_deadline=None,
     )
-    run_fit(job, lambda step, value: None)
+    run_fit(job)
     return folder.fits / job.fit
 
 

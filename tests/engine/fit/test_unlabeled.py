@@ -11,10 +11,11 @@ import polars as pl
 import pytest
 
 from tabapp import files
+from tabapp.engine.fit.features import RunFeatures, features_folder, recipe_id
+from tabapp.engine.fit.fold_task import PRETRAINED, FoldTask
 from tabapp.engine.fit.jobs import FitJob, FitResult
 from tabapp.engine.fit.run_data import UNLABELED, RunData
-from tabapp.engine.fit.run_fit import features_folder, recipe_id, run_fit
-from tabapp.engine.fit.unlabeled import PRETRAINED
+from tabapp.engine.fit.run_fit import run_fit
 from tabapp.engine.loop.recovery import recover
 from tabapp.engine.plan.make_plan import LEAST_UNLABELED, Plan, approximate_shape, make_plan
 from tabapp.engine.plan.prepare import infer, n_rows, read_data, read_more
@@ -102,14 +103,14 @@ def fit(folder: RunFolder, plan: Plan, name: str, fold: int) -> FitResult:
         task=plan.task,
         n_classes=plan.n_classes,
         metric=plan.metric,
-        seed=fold,
         run_seed=plan.seed,
         device="cpu",
         libraries="torch",
         n_threads=1,
         soft_deadline=None,
     )
-    return run_fit(job, lambda step, value: None)
+    (result,) = run_fit(job)
+    return result
 
 
 def contents(*places: Path) -> dict[str, bytes]:
@@ -198,6 +199,15 @@ def test_pretraining_is_shared_by_folds(tmp_path):
     for result in (first, second):
         assert (result.summary["pretraining_steps"], result.summary["pretraining_rows"]) == (8, WITHOUT + MORE)
     assert features_folder(folder, first.recipe, 1) == features_folder(folder, first.recipe, 0)
+    # A model that an analysis trains again, on fewer rows, shares it, too.
+    data, scratch = RunData(folder), RunFolder(tmp_path / "scratch")
+    few = data.training(0).at(slice(100))
+    features = RunFeatures(data, plan.seed, scratch, folder).fitted(first.recipe, 0, few)
+    params = files.read_json(folder.fits / first.fit / "params.json")
+    task = FoldTask(goal=plan, model=name, params=params, features=features, device="cpu", n_threads=1)
+    ready, seconds = task.prepare(tmp_path / "checkpoints")
+    assert (ready.context.pretrained.parent, seconds) == (folder.path / PRETRAINED, 0.0)
+    assert not scratch.path.exists()
 
 
 def test_npt_learns_from_rows_without_a_target(tmp_path):

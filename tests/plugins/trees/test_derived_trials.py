@@ -18,7 +18,7 @@ from tabapp_plugins.trees.xgboost_model import XGBoost
 
 import tabapp
 from tabapp.cli.main import run_command_line
-from tabapp.engine.fit.run_fit import recipe_id
+from tabapp.engine.fit.features import recipe_id
 from tabapp.models.contract import Shape
 from tabapp.task import Task
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tabapp_plugins._shared.boosting import BoostingParams, max_bins
 
-from tabapp.engine.fit.candidates import pilot_folds
+from tabapp.engine.fit.candidates import pilots_of
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.models import registry
 from tabapp.models.contract import FitContext, Shape, Task
@@ -66,7 +66,8 @@ def test_patience_falls_with_the_number_of_rows() -> None:
 
 
 def test_more_than_five_folds_have_three_pilots() -> None:
-    assert [pilot_folds(n_folds) for n_folds in (1, 2, 5, 8)] == [1, 2, 2, 3]
+    assert [pilots_of(registry.get("lightgbm"), n_folds) for n_folds in (1, 2, 5, 8)] == [1, 2, 2, 3]
+    assert pilots_of(registry.get("linear"), 5) == 0
 
 
 @pytest.mark.parametrize("task", ["binary", "regression"])

@@ -1,0 +1,102 @@
+"""The one reader of the fitted models of a run, with the features that they take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tabapp.bundle.writing.write import CandidateSource, FoldSource
+from tabapp.engine.fit.candidates import Candidate
+from tabapp.engine.fit.features import Features, RunFeatures
+from tabapp.engine.fit.numbering import UsableRows
+from tabapp.engine.fit.run_data import RunData
+from tabapp.engine.fit.run_fit import ROWS
+from tabapp.engine.plan.make_plan import Plan, fit_device
+from tabapp.explain.effects import HeldOut
+from tabapp.explain.evaluation import sample_rows
+from tabapp.explain.fold_model import FoldModel
+from tabapp.models import registry
+from tabapp.models.contract import FittedModel, Float32
+from tabapp.run.record.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class FoldModels:
+    """Reads the models of the folds of candidates.
+
+    Attributes:
+        plan: as it is on this machine, which may lack the device of the run.
+    """
+
+    folder: RunFolder
+    data: RunData
+    plan: Plan
+    prepared: RunFeatures
+
+    @classmethod
+    def of_run(cls, folder: RunFolder, data: RunData, plan: Plan) -> FoldModels:
+        """The models of a run that goes on in this process."""
+        return cls(folder, data, plan.on_this_machine(), RunFeatures(data, plan.seed, folder))
+
+    def model(self, candidate: Candidate, fold: int, device: str | None = None) -> FittedModel:
+        """The model of a fold, on a device; None means that of the fits of its plugin."""
+        model = registry.get(candidate.model).load(candidate.place(self.folder, fold) / "model")
+        model.to(device or self.device_of(candidate.model))
+        return model
+
+    def device_of(self, model: str) -> str:
+        """The device of the fits of a model on this machine."""
+        return fit_device(registry.get(model), self.plan, self.data.schema)
+
+    def features(self, candidate: Candidate, fold: int) -> Features:
+        """The features of all rows for the model of a fold."""
+        return self.prepared.saved(candidate.results[fold].recipe, fold)
+
+    def predict(self, candidate: Candidate, fold: int, rows: UsableRows) -> Float32:
+        """The predictions of some rows by the model of a fold."""
+        table = rows.of(self.features(candidate, fold).table)
+        return self.model(candidate, fold).predict(replace(table, target=None))
+
+    def with_held_out(self, candidate: Candidate) -> list[FoldModel]:
+        """The models, each with its held-out rows."""
+        models: list[FoldModel] = []
+        for fold in sorted(candidate.results):
+            features, held_out = self.features(candidate, fold), self.data.held_out(fold)
+            model = self.model(candidate, fold)
+            models.append(FoldModel(model, held_out.of(features.table), features.spec, held_out.places))
+        return models
+
+    def with_typed_rows(self, candidate: Candidate, most_rows: int) -> list[HeldOut]:
+        """The models, each with a sample of its held-out rows as typed columns, `most_rows` in total."""
+        each = max(1, most_rows // len(candidate.results))
+        folds: list[HeldOut] = []
+        for fold in sorted(candidate.results):
+            held_out = self.data.held_out(fold)
+            rows = held_out.at(sample_rows(len(held_out), each, self.plan.seed + fold))
+            preparer = self.features(candidate, fold).preparer
+            folds.append(HeldOut(self.model(candidate, fold), preparer, rows.of(self.data.frame)))
+        return folds
+
+    def source(self, candidate: Candidate, weight: float) -> CandidateSource:
+        """The files that a bundle is made of.
+
+        Args:
+            weight: of the candidate in the ensemble.
+        """
+        folds: list[FoldSource] = []
+        for fold, result in sorted(candidate.results.items()):
+            place = candidate.place(self.folder, fold)
+            # Only models that store training rows have them.
+            rows = np.load(place / ROWS, allow_pickle=False) if (place / ROWS).is_file() else None
+            folds.append(
+                FoldSource(
+                    fold=fold,
+                    model=place / "model",
+                    features=self.prepared.place(result.recipe, fold) / "state",
+                    rows=None
+                    if rows is None
+                    else UsableRows(rows, len(self.data.target)).of(self.data.numbers).tolist(),
+                )
+            )
+        return CandidateSource(candidate.model, candidate.trial, candidate.params, weight, folds)
