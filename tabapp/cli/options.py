@@ -56,6 +56,12 @@ def whole(name: str, least: int = 1, most: int | None = None) -> OptionValue:
     return OptionValue(Whole("Output", "", keyword=name, least=least, most=most))
 
 
+def whole_option(name: str, default: int, summary: str, least: int = 1, most: int | None = None) -> Any:
+    """A decorator that gives a command an option that is a whole number from `least` to `most`."""
+    kind = whole(name, least, most)
+    return click.option(f"--{name}", type=kind, default=default, show_default=True, metavar="N", help=summary)
+
+
 class SectionOption(click.Option):
     """An option with its section of the help."""
 

@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from tabapp.cli.completion import bundles as complete_bundles
-from tabapp.cli.options import device_option, read_budget, read_bytes, trust_option, whole
+from tabapp.cli.options import device_option, read_budget, read_bytes, trust_option, whole_option
 from tabapp.errors import UsageError
 from tabapp.headless.narration import echo, say
 
@@ -19,14 +19,7 @@ _PACKAGES = ("starlette", "uvicorn", "prometheus_client", "h11", "anyio")
 @click.command()
 @click.argument("bundles", metavar="[NAME=]BUNDLE…", nargs=-1, required=True, shell_complete=complete_bundles)
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
-@click.option(
-    "--port",
-    type=whole("port", 0, 65535),
-    default=8000,
-    show_default=True,
-    metavar="N",
-    help="Port, or 0 for any that is free.",
-)
+@whole_option("port", 8000, "Port, or 0 for any that is free.", 0, 65535)
 @click.option(
     "--token",
     envvar="TABAPP_SERVE_TOKEN",
@@ -50,30 +43,9 @@ _PACKAGES = ("starlette", "uvicorn", "prometheus_client", "h11", "anyio")
     metavar="NAME",
     help="Further name that the Host header may contain, such as that of a proxy. Can be repeated.",
 )
-@click.option(
-    "--workers",
-    type=whole("workers"),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Model processes per bundle.",
-)
-@click.option(
-    "--concurrency",
-    type=whole("concurrency"),
-    default=64,
-    show_default=True,
-    metavar="N",
-    help="Maximum number of predictions in progress or waiting.",
-)
-@click.option(
-    "--max-rows",
-    type=whole("max_rows"),
-    default=10_000,
-    show_default=True,
-    metavar="N",
-    help="Maximum rows of a request.",
-)
+@whole_option("workers", 1, "Model processes per bundle.")
+@whole_option("concurrency", 64, "Maximum number of predictions in progress or waiting.")
+@whole_option("max-rows", 10_000, "Maximum rows of a request.")
 @click.option(
     "--max-body",
     callback=read_bytes,
