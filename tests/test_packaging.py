@@ -105,6 +105,11 @@ def test_tests_named_in_the_architecture_exist():
             assert not function or re.search(rf"^(async )?def {function}\(", file.read_text(), re.MULTILINE), function
 
 
+def test_the_changelog_of_a_release_is_short():
+    for release in re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]:
+        assert len(release.split()) <= 300, release.splitlines()[0]
+
+
 def test_readme_is_short_and_counts_the_models():
     text = (ROOT / "README.md").read_text()
     assert len(text.split()) <= 1000
