@@ -38,14 +38,12 @@ def profile(data: str, every: bool, as_json: bool, **options: Any) -> int:
 
     DATA is a file, or - for stdin. For a large file, a first look at a sample is printed on stderr while the file is read.
     """
-    import msgspec
-
     from tabapp.data.profile import make_profile, schema_with_warnings
     from tabapp.data.reading.read import ReadOptions, read_table
     from tabapp.metrics import default_metric
 
     config = RunConfig(data=data, **options)
-    read_options = msgspec.convert(config, ReadOptions, from_attributes=True)
+    read_options = ReadOptions.of(config)
     with _on_disk(data) as path:
         _first_look(path, data, read_options, config.of_columns)
         reading = read_table(path, read_options)
