@@ -17,7 +17,7 @@ DEMO_BUDGET ?= 45s
 # The tests start hundreds of processes, which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 .NOTPARALLEL:
-.PHONY: help install demo test quick pictures lint format typecheck test-arithmetic test-slow fuzz torture test-minimum coverage docs dist recording bench bench-docs clean
+.PHONY: help install demo test quick pictures lint format typecheck test-arithmetic test-slow fuzz torture test-minimum coverage docs dist bench bench-docs clean
 
 help: ## Show all targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
@@ -108,7 +108,8 @@ dist: $(VENV)/.installed-test ## Build a wheel and an sdist, install them by pip
 	$(BIN)/python -m build --outdir dist
 	$(BIN)/python tools/check_distribution.py dist
 
-recording: $(VENV)/.installed-test ## Record a real run in a terminal: the cast of the site and the GIF of the README.
+pictures: $(VENV)/.installed-test ## Draw all screenshots and record a terminal, from fresh runs; PNGs need `pip install resvg`.
+	$(BIN)/python tools/screenshots.py
 	$(BIN)/python tools/record_terminal.py
 
 lint: $(VENV)/.installed-test ## Style, format, import contracts, spelling and banned phrases.

@@ -32,7 +32,7 @@ CAST = ROOT / "assets" / "recording" / "first-run.cast"
 GIF = ROOT / "assets" / "recording" / "first-run.gif"
 
 COLUMNS, ROWS = 110, 32
-BUDGET = "40s"
+BUDGET = "90s"
 WAIT_SECONDS = 180.0
 KEY_SECONDS = 0.12
 """Pause between two keys, as a person types them."""
@@ -63,7 +63,7 @@ SCRIPT = (
     Step("diagnosis", (CTRL_R,), look=1.0),
     Step("#0", (DOWN,), look=3.0),
     Step("Ensemble", ("3",), look=4.0),
-    Step("Hyper-parameters", ("4",), look=2.5),
+    Step("Hyperparameters", ("4",), look=2.5),
     Step("Trials", ("1",), look=2.5),
     Step("done in", ("5",), look=2.0),
     Step("mportance", ("q",), look=3.0),

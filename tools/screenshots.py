@@ -1,9 +1,7 @@
-"""Draw the README's screenshots from a run: the screens at both sizes, as SVG and, where a Chromium is found, as PNG.
+"""Draw all screens at both sizes as SVG, and as PNG where `resvg` is found: python tools/screenshots.py [OUTPUT_FOLDER].
 
-    python tools/screenshots.py RUN_FOLDER [OUTPUT_FOLDER]
-
-The Data screen is drawn before the start of the run, Run after half of its budget, and the others after its end. Predict uses the
-rows of the training table; Runs also lists the other runs of the folder.
+The screens show a fresh run on the table of `make demo`: Data before its start, Run after half of its time, and the others after
+its end. Predict uses the rows that were set aside; Runs lists two short runs as well.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +17,7 @@ import time
 from pathlib import Path
 
 import msgspec
+from PIL import Image
 
 from tabapp.run.record import events as ev
 from tabapp.run.record.event_lines import encode
@@ -29,27 +27,27 @@ from tabapp.tui.screens.predict import PredictView
 
 PREDICT_SECONDS = 60.0
 SIZES = ((120, 36), (80, 24))
-DEFAULT_OUTPUT = Path(__file__).parent.parent / "assets" / "screenshots"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-BROWSER_OPTIONS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--hide-scrollbars",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+ROOT = Path(__file__).resolve().parent.parent
+DEFAULT_OUTPUT = ROOT / "assets" / "screenshots"
+RUNS = (
+    ["--trials", "1", "--models", "linear,k_neighbors"],
+    ["--trials", "3", "--models", "lightgbm,extra_trees", "--metric", "log_loss"],
+    ["--budget", "2m"],
 )
+"""Options of the runs; the last is drawn, and Runs lists all."""
+FONTS = ("Fira Code", "Fira Code:bold", "DejaVu Sans Mono", "DejaVu Sans Mono:bold", "DejaVu Sans:bold")
+"""Fonts of the PNGs. Symbols that the first lacks come from the next: with all fonts of a system they would be of any width."""
+PNG_COLORS = 64
+TABLE, NEW_ROWS = "breast_cancer.csv", "new_patients.csv"
 
 
 def copy_until(folder: RunFolder, moment: float | None, copies: Path) -> RunFolder:
     """Copy a run, up to a moment if given."""
     copy = RunFolder(copies / "runs" / folder.run)
     copy.path.mkdir(parents=True)
-    data = copies / Path(folder.config().data).name
-    if not data.exists():
-        shutil.copyfile(folder.config().data, data)
+    data = copies / TABLE
+    for name in (TABLE, NEW_ROWS):
+        shutil.copyfile(Path(folder.config().data).with_name(name), copies / name)
     copy.save_config(msgspec.structs.replace(folder.config(), data=str(data)))
     events = EventReader(folder.events).read_new()
     place = str(Path(folder.config().data).parent) + "/"
@@ -94,66 +92,89 @@ async def draw(folder: RunFolder, now: float, keys: list[str], size: tuple[int, 
     print(target)
 
 
-def to_png(svg: Path, browser: str) -> None:
-    """Draw an SVG with a browser: other converters shift the columns."""
-    found = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg.read_text())
-    assert found is not None
-    width, height = (int(float(number)) + 1 for number in found.groups())
+def to_png(svg: Path, renderer: str) -> None:
+    """Draw an SVG with resvg, which keeps the columns aligned, in few colors."""
     png = svg.with_suffix(".png")
-    with tempfile.TemporaryDirectory() as profile:
-        options = [f"--user-data-dir={profile}", f"--screenshot={png}", f"--window-size={width},{height}"]
-        command = [browser, *BROWSER_OPTIONS, *options, svg.resolve().as_uri()]
-        subprocess.run(command, check=True, capture_output=True, timeout=60)
+    command = [
+        renderer,
+        "--quiet",
+        "--skip-system-fonts",
+        "--monospace-family",
+        "DejaVu Sans Mono",
+        "--sans-serif-family",
+        "DejaVu Sans",
+    ]
+    for font in FONTS:
+        found = subprocess.run(["fc-match", "-f", "%{file}", font], check=True, capture_output=True, text=True)
+        command += ["--use-font-file", found.stdout]
+    drawing = svg.read_text().replace("font-family: arial", "font-family: sans-serif")
+    subprocess.run(
+        [*command, f"--resources-dir={png.parent}", "-", png], input=drawing, text=True, check=True, timeout=60
+    )
+    drawn = Image.open(png).convert("RGB")
+    drawn.quantize(PNG_COLORS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(png, optimize=True)
     print(png)
 
 
-def main() -> int:
+def fresh_run(place: Path) -> RunFolder:
+    """Train on the demo table; the folder of the last run."""
+    subprocess.run([sys.executable, "-m", "tools.demo_data", place], cwd=ROOT, check=True, capture_output=True)
+    for options in RUNS:
+        command = [sys.executable, "-m", "tabapp", "--auto", TABLE, "--target", "diagnosis", "--runs-dir", "runs"]
+        subprocess.run([*command, *options], cwd=place, check=True, capture_output=True)
+    return max(list_runs(place / "runs"), key=lambda folder: folder.run)
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, help="folder of a finished run")
     parser.add_argument("output", type=Path, nargs="?", default=DEFAULT_OUTPUT)
-    arguments = parser.parse_args()
-    folder = RunFolder(arguments.run.resolve())
-    state = folder.state()
-    if state.finished is None or state.fitting_since is None:
-        print(f"{folder.path} has not finished a run.", file=sys.stderr)
-        return 2
-    output: Path = arguments.output.resolve()
+    output: Path = parser.parse_args().output.resolve()
     output.mkdir(parents=True, exist_ok=True)
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    with tempfile.TemporaryDirectory(prefix="tabapp-screenshots-") as place:
+        draw_all(fresh_run(Path(place)), Path(place), output)
+
+
+def draw_all(folder: RunFolder, place: Path, output: Path) -> None:
+    """Draw every screen of a finished run."""
+    renderer = shutil.which("resvg", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    state = folder.state()
+    assert state.fitting_since is not None
     half = (state.fitting_since + state.time) / 2
-    with tempfile.TemporaryDirectory() as copies:
-        for size in SIZES:
-            name = f"{size[0]}x{size[1]}"
-            scenes = (
-                ("data", state.fitting_since, ["2", "down", "down"]),
-                ("table", None, ["2", "p", "down", "l"]),
-                ("run", half, ["1", "down"]),
-                ("models", None, ["1", "down", "3", "right", "right"]),
-                ("compare", None, ["1", "down", "3", "space", "down", "space"]),
-                ("tuning", None, ["1", "down", "4"]),
-                ("explain", None, ["5"]),
-                ("predict", None, ["6", "o", "enter", "ctrl+r"]),
-                ("runs", None, ["7"]),
-                ("log", None, ["8"]),
-                ("help", half, ["1", "question_mark"]),
-            )
-            for scene, moment, keys in scenes:
-                # The plan is shown before the start, which is the moment before the first fit.
-                until = moment - 0.001 if scene == "data" and moment is not None else moment
-                place = Path(copies) / f"{scene}-{name}"
-                copy = copy_until(folder, until, place)
-                if scene == "runs":
-                    for other in list_runs(folder.path.parent):
-                        if other != folder:
-                            copy_until(other, None, place)
-                # Paths are shown relative to the current folder.
-                os.chdir(place)
-                target = output / f"{scene}-{name}.svg"
-                asyncio.run(draw(copy, until or state.time, keys, size, target))
-                if browser is not None:
-                    to_png(target, browser)
-    return 0
+    for size in SIZES:
+        name = f"{size[0]}x{size[1]}"
+        for scene, moment, keys in scenes(state.fitting_since, half):
+            # The plan is shown before the start, which is the moment before the first fit.
+            until = moment - 0.001 if scene == "data" and moment is not None else moment
+            copies = place / f"{scene}-{name}"
+            copy = copy_until(folder, until, copies)
+            if scene == "runs":
+                for other in list_runs(folder.path.parent):
+                    if other != folder:
+                        copy_until(other, None, copies)
+            # Paths are shown relative to the current folder.
+            os.chdir(copies)
+            target = output / f"{scene}-{name}.svg"
+            asyncio.run(draw(copy, until or state.time, keys, size, target))
+            if renderer is not None:
+                to_png(target, renderer)
+
+
+def scenes(started: float, half: float) -> tuple[tuple[str, float | None, list[str]], ...]:
+    """Each picture: its name, the moment that it shows (none: the end), and the keys that lead to it."""
+    return (
+        ("data", started, ["2", "down", "down"]),
+        ("table", None, ["2", "p", "down", "l"]),
+        ("run", half, ["1", "down"]),
+        ("models", None, ["1", "down", "3", "right", "right"]),
+        ("compare", None, ["1", "down", "3", "space", "down", "space"]),
+        ("tuning", None, ["1", "down", "4"]),
+        ("explain", None, ["5"]),
+        ("predict", None, ["6", "o", "down", "enter", "ctrl+r"]),
+        ("runs", None, ["7"]),
+        ("log", None, ["8"]),
+        ("help", half, ["1", "question_mark"]),
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
