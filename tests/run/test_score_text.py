@@ -15,10 +15,10 @@ from tabapp.run.record.description import describe_run
 from tabapp.run.record.folder import EventLog, RunFolder
 from tabapp.run.record.score_text import folds_text, score_with_folds, validation_of
 from tabapp.run.record.state import RunState, is_new_best, is_partial
+from tabapp.tui.parts import lines
 from tabapp.tui.session import notifications
 from tabapp.tui.viewmodels.model_details import model_details
 from tabapp.tui.viewmodels.texts import Snapshot, one_line_status, status_content
-from tabapp.tui.widgets import lines
 from tests.run.recording import ENSEMBLE_ROW, LIGHTGBM_ROW, PLAN, finished, recorded, write_run
 
 PARTIAL = "1 of 5 folds"

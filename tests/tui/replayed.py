@@ -22,13 +22,13 @@ from tabapp.tui import app as app_module
 from tabapp.tui.app import TabappApp
 from tabapp.tui.chrome.actions import TABS, Action, Scope
 from tabapp.tui.dialogs.basic import Dialog
+from tabapp.tui.parts.lines import ClickableLine, KeyBar, Tabs
+from tabapp.tui.parts.table import Table
 from tabapp.tui.screens import runs
 from tabapp.tui.screens.row import RowView
 from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.session import engine_handle
-from tabapp.tui.widgets.lines import ClickableLine, KeyBar, Tabs
 from tabapp.tui.widgets.model_panels import Models
-from tabapp.tui.widgets.table import Table
 from tabapp.tui.widgets.trial_panels import Trials
 from tests.recordings import events_of
 from tests.recordings.replay import ReplayWorker, make_run

@@ -10,11 +10,11 @@ from textual.command import CommandPalette
 from tabapp.tui.chrome.actions import ACTIONS, STARTING, TABS, Action, Scope
 from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice
+from tabapp.tui.parts.lines import KeyBar
 from tabapp.tui.screens import predict
 from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.session.prediction import Prediction
 from tabapp.tui.widgets.leaderboard import Leaderboard
-from tabapp.tui.widgets.lines import KeyBar
 from tabapp.tui.widgets.log_table import LogTable
 from tabapp.tui.widgets.run_table import Runs
 from tabapp.tui.widgets.trial_panels import Trials

@@ -21,6 +21,7 @@ from tabapp.run.texts.progress import progress_of
 from tabapp.tui.app import TabappApp
 from tabapp.tui.chrome.actions import ACTIONS, TABS, Scope, actions_for, bindings_for, phase_of
 from tabapp.tui.chrome.help_texts import PANELS, SCREENS
+from tabapp.tui.parts.table import GAP, Column, fit_widths
 from tabapp.tui.paths import typed_path
 from tabapp.tui.screens.help import help_content
 from tabapp.tui.screens.registry import screen_class
@@ -33,7 +34,6 @@ from tabapp.tui.widgets.explanation import agreement_mark, places, reading
 from tabapp.tui.widgets.feed import newest
 from tabapp.tui.widgets.leaderboard import Leaderboard, recent_gain
 from tabapp.tui.widgets.plan import wrap_command
-from tabapp.tui.widgets.table import GAP, Column, fit_widths
 from tests.tui import recordings
 
 VIEWS: dict[Scope, type] = {

@@ -11,9 +11,9 @@ from textual.widgets import Static
 from tabapp.run.protocol.exporting import Compared, ExportOptions, ExportRow
 from tabapp.run.record import events as ev
 from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Reading
+from tabapp.tui.parts.columns import Columns
 from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.session import bundle_export
-from tabapp.tui.widgets.columns import Columns
 from tabapp.tui.widgets.leaderboard import Leaderboard
 from tests.tui import recordings
 from tests.tui.driver import NARROW, SIZES, drive

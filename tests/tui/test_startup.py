@@ -13,10 +13,10 @@ from textual.widgets import Button
 from tabapp.run.record import events as ev
 from tabapp.tui.chrome.actions import ACTIONS, TABS, Action, Scope
 from tabapp.tui.dialogs.basic import Dialog, Reading
+from tabapp.tui.parts.lines import KeyBar
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.run import RunningView
 from tabapp.tui.screens.whole_table import WholeTable
-from tabapp.tui.widgets.lines import KeyBar
 from tests.tables import write_wine
 from tests.tui import recordings
 from tests.tui.driver import SIZES, Driver, drive

@@ -15,9 +15,9 @@ from textual.widgets import Input, Static
 
 from tabapp.errors import TabappError
 from tabapp.tui.content import Content
+from tabapp.tui.parts.panel import set_titles
+from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.viewmodels.texts import MUTED, count
-from tabapp.tui.widgets.panel import set_titles
-from tabapp.tui.widgets.table import Column, Row, Table
 
 
 @dataclass(frozen=True)

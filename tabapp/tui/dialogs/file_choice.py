@@ -16,9 +16,9 @@ from textual.widgets import Input, Static
 from tabapp.printable import one_line
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Dialog
+from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.paths import is_file, is_folder, quoted, typed_path
 from tabapp.tui.viewmodels.texts import MUTED, file_size, keep_end, short_path
-from tabapp.tui.widgets.table import Column, Row, Table
 
 TABLE_SUFFIXES = (
     ".csv",

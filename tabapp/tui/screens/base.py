@@ -13,10 +13,10 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from tabapp.tui.chrome.actions import View, has_started
+from tabapp.tui.parts.lines import Header, KeyBar, StatusLine, Tabs
+from tabapp.tui.parts.table import Table
 from tabapp.tui.session.host import Host
 from tabapp.tui.viewmodels.texts import Snapshot
-from tabapp.tui.widgets.lines import Header, KeyBar, StatusLine, Tabs
-from tabapp.tui.widgets.table import Table
 
 NO_MODEL = "There is no model under the cursor; rows appear when the run has started."
 NO_TRIAL = "There is no trial under the cursor; rows appear when the first fit has started."

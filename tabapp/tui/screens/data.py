@@ -17,14 +17,14 @@ from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Choice, Option
 from tabapp.tui.paging.client import Pager
 from tabapp.tui.paging.row_cache import TableRows
+from tabapp.tui.parts.columns import Columns
+from tabapp.tui.parts.panel import set_titles
+from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.session.start_request import WAITING
 from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count, file_size
-from tabapp.tui.widgets.columns import Columns
-from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.plan import QUALITIES, Checks, Plan, PlanFacts, long_duration
 from tabapp.tui.widgets.preview import Preview
-from tabapp.tui.widgets.table import Table
 
 BUDGETS = (60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0)
 VALIDATIONS = (

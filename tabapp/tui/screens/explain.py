@@ -17,6 +17,7 @@ from tabapp.run.record.state import title_of
 from tabapp.run.texts.diagnoses import diagnosis_tables, tables_of
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Ask, Choice, Option, Reading, reading_width
+from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.viewmodels import diagnoses as d
 from tabapp.tui.viewmodels.diagnoses import analysis_options, interactions_content, tables_content
@@ -24,7 +25,6 @@ from tabapp.tui.viewmodels.texts import Snapshot
 from tabapp.tui.widgets.effects import Effects, WeakSlices, effect_facts, slice_details
 from tabapp.tui.widgets.explanation import Explanation, ReadingNotes
 from tabapp.tui.widgets.importance import importance_facts
-from tabapp.tui.widgets.table import Table
 
 PANELS = ("", "-effect", "-slices")
 """The panel below the importances on a narrow terminal: notes, effect or largest errors."""

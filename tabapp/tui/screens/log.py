@@ -12,10 +12,10 @@ from textual.widgets import Input
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Reading
+from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.viewmodels.texts import MUTED, Snapshot
 from tabapp.tui.widgets.log_table import LogTable
-from tabapp.tui.widgets.table import Table
 
 
 class LogView(RunView):

@@ -11,14 +11,14 @@ from textual.containers import Horizontal, Vertical
 
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Reading
+from tabapp.tui.parts.pictures import Pictures, picture_facts
+from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import NO_MODEL
 from tabapp.tui.screens.steerable import SteerableView
 from tabapp.tui.viewmodels.model_card import model_card
 from tabapp.tui.viewmodels.model_details import model_details
 from tabapp.tui.viewmodels.texts import Snapshot
 from tabapp.tui.widgets.model_panels import CardFacts, Folds, Models, Parameters, comparison
-from tabapp.tui.widgets.pictures import Pictures, picture_facts
-from tabapp.tui.widgets.table import Table
 
 
 class ModelsView(SteerableView):

@@ -19,15 +19,15 @@ from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Ask, Decision, Option, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice
+from tabapp.tui.parts.grid import EMPTY
+from tabapp.tui.parts.panel import set_titles
+from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.paths import can_be_written, exists, is_file, quoted, typed_path
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.session.prediction import OUTPUT_SUFFIXES, Prediction
 from tabapp.tui.session.row_explanation import ExplainerClient
 from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count, short_path, threshold_metric
-from tabapp.tui.widgets.grid import EMPTY
 from tabapp.tui.widgets.job import Facts, Job, lacking_bundle
-from tabapp.tui.widgets.panel import set_titles
-from tabapp.tui.widgets.table import Column, Row, Table
 
 RECENT_RUNS = 20
 MOST_RECENT = 12

@@ -13,12 +13,12 @@ from tabapp.errors import UsageError
 from tabapp.printable import one_line
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Ask, Choice, Option
+from tabapp.tui.parts.lines import Header, KeyBar, StatusLine, Tabs
+from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.session.row_explanation import ExplainerClient, RowExplanation
 from tabapp.tui.viewmodels.texts import Snapshot, threshold_metric
-from tabapp.tui.widgets.lines import Header, KeyBar, StatusLine, Tabs
 from tabapp.tui.widgets.row_panels import Contributions, RowChanges, RowCurve, RowFacts, RowSummary
-from tabapp.tui.widgets.table import Table
 
 NOT_YET = "The row is not explained yet."
 

@@ -11,6 +11,7 @@ from textual.containers import Horizontal, Vertical
 from tabapp.run.record import commands as cmd
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Decision, Option, Reading
+from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import NO_MODEL
 from tabapp.tui.screens.steerable import SteerableView
 from tabapp.tui.viewmodels.model_details import model_details
@@ -20,7 +21,6 @@ from tabapp.tui.widgets.feed import Feed
 from tabapp.tui.widgets.importance import Importances, importance_facts
 from tabapp.tui.widgets.leaderboard import TITLES, Leaderboard
 from tabapp.tui.widgets.resources import ResourceUse
-from tabapp.tui.widgets.table import Table
 from tabapp.tui.widgets.tuning_panel import Tuning, tuning_facts
 
 

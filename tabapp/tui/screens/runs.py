@@ -19,12 +19,12 @@ from tabapp.run.record.state import format_score
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Decision, Option, Reading
+from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.viewmodels.comparison import comparison_content
 from tabapp.tui.viewmodels.query import HINT
 from tabapp.tui.viewmodels.texts import Snapshot
 from tabapp.tui.widgets.run_table import TITLES, Runs
-from tabapp.tui.widgets.table import Table
 
 READ_AGAIN_SECONDS = 2.0
 DRAW_EVERY = 8

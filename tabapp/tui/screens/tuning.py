@@ -12,12 +12,12 @@ from textual.containers import Container
 from tabapp.run.record.state import RunState, title_of
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Choice, Option, Reading
+from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import NO_TRIAL
 from tabapp.tui.screens.steerable import SteerableView
 from tabapp.tui.viewmodels.model_details import trial_details
 from tabapp.tui.viewmodels.query import HINT
 from tabapp.tui.viewmodels.texts import Snapshot, count
-from tabapp.tui.widgets.table import Table
 from tabapp.tui.widgets.trial_panels import (
     TITLES,
     BestFacts,

@@ -14,11 +14,11 @@ from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Choice, Option, Reading
 from tabapp.tui.paging.row_cache import TableRows
+from tabapp.tui.parts.grid import Grid
+from tabapp.tui.parts.lines import Header, KeyBar, StatusLine, Tabs
+from tabapp.tui.parts.panel import set_titles
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count
-from tabapp.tui.widgets.grid import Grid
-from tabapp.tui.widgets.lines import Header, KeyBar, StatusLine, Tabs
-from tabapp.tui.widgets.panel import set_titles
 
 REDRAW_SECONDS = 0.25
 SEARCH_HINT = "search · enter finds the next match, then n and N · esc clears"

@@ -11,11 +11,11 @@ from tabapp.run.record.belonging import earlier_subject
 from tabapp.run.record.state import RunState, format_score, subject_of
 from tabapp.tui.chrome.actions import phase_of
 from tabapp.tui.content import Content
+from tabapp.tui.parts.panel import Panel, set_titles
+from tabapp.tui.parts.pictures import ends, framed, layered
+from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.viewmodels.texts import MUTED, brief, count
 from tabapp.tui.widgets.explanation import GROUP
-from tabapp.tui.widgets.panel import Panel, set_titles
-from tabapp.tui.widgets.pictures import ends, framed, layered
-from tabapp.tui.widgets.table import Column, Row, Table
 
 STYLES = ("$primary", "$secondary", "$accent")
 FAINT = "$foreground 40%"

@@ -11,10 +11,10 @@ from tabapp.run.record.belonging import earlier_subject
 from tabapp.run.record.importance_notes import UNSTABLE, measured, notes, ranked
 from tabapp.run.record.state import RunState
 from tabapp.tui.content import Content
+from tabapp.tui.parts.panel import Panel, set_titles
+from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.viewmodels.texts import MUTED, signed
 from tabapp.tui.widgets.importance import ImportanceFacts, importance_facts
-from tabapp.tui.widgets.panel import Panel, set_titles
-from tabapp.tui.widgets.table import Column, Row, Table
 
 BOTH_BARS_WIDTH = 70
 LEAST_BAR = 6

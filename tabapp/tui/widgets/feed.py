@@ -6,8 +6,8 @@ import time
 
 from tabapp.run.record.state import FeedLine
 from tabapp.tui.content import Content
+from tabapp.tui.parts.panel import Panel
 from tabapp.tui.viewmodels.texts import MUTED
-from tabapp.tui.widgets.panel import Panel
 
 STYLES = {
     "fit": MUTED,

@@ -11,8 +11,8 @@ from tabapp.run.record.importance_notes import UNSTABLE, is_incomplete, largest,
 from tabapp.run.record.state import RunState, subject_of
 from tabapp.tui.chrome.actions import phase_of
 from tabapp.tui.content import Content
+from tabapp.tui.parts.panel import Panel, set_titles
 from tabapp.tui.viewmodels.texts import MUTED, signed
-from tabapp.tui.widgets.panel import Panel, set_titles
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from tabapp.printable import one_line
 from tabapp.run.record.state import RunState
 from tabapp.tui.chrome.actions import phase_of
 from tabapp.tui.content import Content
+from tabapp.tui.parts.panel import Panel
 from tabapp.tui.paths import is_file
 from tabapp.tui.viewmodels.texts import MUTED, count, keep_end, spinner
-from tabapp.tui.widgets.panel import Panel
 
 BAR_CELLS = 20
 

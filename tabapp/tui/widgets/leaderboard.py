@@ -8,6 +8,8 @@ from tabapp.run.record import events as ev
 from tabapp.run.record.state import RunState, is_partial
 from tabapp.run.texts.provisional import provisional_scores, score_or_provisional
 from tabapp.tui.content import Content
+from tabapp.tui.parts.panel import set_titles
+from tabapp.tui.parts.table import Column, Row
 from tabapp.tui.viewmodels.query import Value, parse
 from tabapp.tui.viewmodels.texts import (
     MUTED,
@@ -21,8 +23,6 @@ from tabapp.tui.viewmodels.texts import (
     status_content,
 )
 from tabapp.tui.widgets.model_table import FOLD_KEY, ModelTable, split_not_started
-from tabapp.tui.widgets.panel import set_titles
-from tabapp.tui.widgets.table import Column, Row
 
 SORTS: tuple[tuple[str, Callable[[ev.LeaderboardRow], tuple[float, str]]], ...] = (
     ("rank", lambda row: (row.rank or float("inf"), "")),

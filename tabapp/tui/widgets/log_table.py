@@ -7,11 +7,11 @@ from pathlib import Path
 
 from tabapp.run.record.state import RunState
 from tabapp.tui.content import Content
+from tabapp.tui.parts.panel import set_titles
+from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.viewmodels.log_lines import LEVELS, LogLine, LogLines
 from tabapp.tui.viewmodels.texts import MUTED, count
 from tabapp.tui.widgets.feed import STYLES
-from tabapp.tui.widgets.panel import set_titles
-from tabapp.tui.widgets.table import Column, Row, Table
 
 COLUMNS = (Column("time", width=8), Column("kind", width=8), Column("text", width=40, flexible=True))
 

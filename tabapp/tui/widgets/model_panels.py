@@ -9,6 +9,9 @@ from tabapp.run.record import events as ev
 from tabapp.run.record.score_text import folds_text
 from tabapp.run.record.state import RunState, format_score
 from tabapp.tui.content import Content
+from tabapp.tui.parts.panel import Panel, set_titles
+from tabapp.tui.parts.pictures import GLYPHS, STYLES, comparison_title
+from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.viewmodels.model_card import Comparison, ModelCard, differences
 from tabapp.tui.viewmodels.texts import (
     MUTED,
@@ -25,9 +28,6 @@ from tabapp.tui.viewmodels.texts import (
     status_content,
 )
 from tabapp.tui.widgets.model_table import FOLD_KEY, ModelTable, split_not_started
-from tabapp.tui.widgets.panel import Panel, set_titles
-from tabapp.tui.widgets.pictures import GLYPHS, STYLES, comparison_title
-from tabapp.tui.widgets.table import Column, Row, Table
 
 LABEL_WIDTH = 10
 WHOLE_SCORE_WIDTH = 36

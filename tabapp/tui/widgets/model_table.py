@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from tabapp.run.record import events as ev
 from tabapp.run.record.state import RunState
 from tabapp.tui.content import Content
+from tabapp.tui.parts.table import Table
 from tabapp.tui.viewmodels.texts import MUTED, count
-from tabapp.tui.widgets.table import Table
 
 FOLD_KEY = "not started"
 """Key of the line of folded models; names of models have no spaces."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
 from tabapp.tui.content import Content
+from tabapp.tui.parts.panel import Panel, set_titles
 from tabapp.tui.viewmodels.texts import MUTED, count, short_command
-from tabapp.tui.widgets.panel import Panel, set_titles
 
 LABEL_WIDTH = 11
 QUALITIES = ("fast", "balanced", "best")

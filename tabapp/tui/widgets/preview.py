@@ -5,10 +5,10 @@ from __future__ import annotations
 from tabapp.printable import one_line
 from tabapp.tui.content import Content
 from tabapp.tui.paging.row_cache import TableRows
+from tabapp.tui.parts.grid import EMPTY
+from tabapp.tui.parts.panel import set_titles
+from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.viewmodels.texts import MUTED
-from tabapp.tui.widgets.grid import EMPTY
-from tabapp.tui.widgets.panel import set_titles
-from tabapp.tui.widgets.table import Column, Row, Table
 
 
 class Preview(Table):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tabapp import charts
 from tabapp.run.record import events as ev
 from tabapp.tui.content import Content
+from tabapp.tui.parts.panel import Panel
 from tabapp.tui.viewmodels.texts import MUTED, gibibytes
-from tabapp.tui.widgets.panel import Panel
 
 SHOWN = 30
 

@@ -10,11 +10,11 @@ from tabapp.printable import one_line
 from tabapp.run.protocol import row_requests as messages
 from tabapp.run.protocol.prediction import label_text
 from tabapp.tui.content import Content
+from tabapp.tui.parts.grid import EMPTY
+from tabapp.tui.parts.panel import Panel, set_titles
+from tabapp.tui.parts.pictures import ends, framed, layered
+from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.viewmodels.texts import MUTED, brief, spinner
-from tabapp.tui.widgets.grid import EMPTY
-from tabapp.tui.widgets.panel import Panel, set_titles
-from tabapp.tui.widgets.pictures import ends, framed, layered
-from tabapp.tui.widgets.table import Column, Row, Table
 
 LEAST_BAR = 8
 MARK = "$accent"

@@ -10,11 +10,11 @@ from tabapp import charts
 from tabapp.run.record.description import RunDescription
 from tabapp.run.record.state import format_score
 from tabapp.tui.content import Content
+from tabapp.tui.parts.panel import set_titles
+from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.viewmodels.query import parse
 from tabapp.tui.viewmodels.run_list import FIELDS, filter_fields
 from tabapp.tui.viewmodels.texts import MUTED, clock_time, count
-from tabapp.tui.widgets.panel import set_titles
-from tabapp.tui.widgets.table import Column, Row, Table
 
 HISTORY_WIDTH = 10
 COLUMNS = (

@@ -9,6 +9,8 @@ from tabapp import charts
 from tabapp.run.record import events as ev
 from tabapp.run.record.state import RunState, format_score
 from tabapp.tui.content import Content
+from tabapp.tui.parts.panel import Panel, set_titles
+from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.viewmodels.query import parse
 from tabapp.tui.viewmodels.texts import MUTED, brief, count, short_seconds
 from tabapp.tui.viewmodels.trial_facts import (
@@ -20,8 +22,6 @@ from tabapp.tui.viewmodels.trial_facts import (
     sort_trials,
     varied_parameters,
 )
-from tabapp.tui.widgets.panel import Panel, set_titles
-from tabapp.tui.widgets.table import Column, Row, Table
 from tabapp.tui.widgets.tuning_panel import TALLEST
 
 SORTS = ("newest", "score", "time", "model")

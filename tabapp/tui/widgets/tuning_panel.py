@@ -8,9 +8,9 @@ from tabapp import charts
 from tabapp.run.record import events as ev
 from tabapp.run.record.state import ActiveFit, RunState, TrialView, format_score, title_of
 from tabapp.tui.content import Content
+from tabapp.tui.parts.panel import Panel, set_titles
 from tabapp.tui.viewmodels.texts import MUTED, count, short_seconds
 from tabapp.tui.viewmodels.trial_facts import changes, plot
-from tabapp.tui.widgets.panel import Panel, set_titles
 
 TALLEST = 9
 

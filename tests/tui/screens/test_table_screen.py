@@ -9,9 +9,9 @@ import pytest
 from tabapp.printable import one_line
 from tabapp.run.protocol.paging import ReadPage
 from tabapp.tui.dialogs.basic import Reading
+from tabapp.tui.parts.grid import Grid
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.whole_table import WholeTable
-from tabapp.tui.widgets.grid import Grid
 from tests.tui import recordings
 from tests.tui.driver import SIZES, WIDE, drive
 

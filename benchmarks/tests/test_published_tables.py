@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from papers.published_tables import division_of, rows_of
+from benchmarks.product.published_tables import division_of, rows_of
 
 TABLE = pl.DataFrame({"x": [str(i) for i in range(20)], "y": [str(i % 2) for i in range(20)]})
 FACTS = {"target": "y", "task": "binary", "metric": "roc_auc"}

@@ -6,8 +6,8 @@ from tabapp import charts
 from tabapp.run.record import events as ev
 from tabapp.run.record.state import RunState
 from tabapp.tui.content import Content
+from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.viewmodels.texts import MUTED
-from tabapp.tui.widgets.table import Column, Row, Table
 
 SHAPE_WIDTH = 10
 SHORT_BELOW = 60

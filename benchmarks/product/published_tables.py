@@ -1,6 +1,7 @@
 """Runs with default options beside the best published rows of the papers' tables.
 
-python -m papers.published_tables [--tables a,b] [--splits 0] [--budget 600] [--data FOLDER] [--keep FOLDER] [--out FILE.json]
+python -m benchmarks.product.published_tables [--tables a,b] [--splits 0] [--budget 600] [--data FOLDER]
+    [--keep FOLDER] [--out FILE.json]
 
 Boston, Concrete, Yacht and Protein: the published splits of Gal's repository in `splits/NAME.json.gz` (test rows of each
 split), beside the best row of Table 11 of Kossen et al. 2021. California housing, Adult and Covertype: a fifth of the rows

@@ -10,9 +10,9 @@ from tabapp.run.record import events as ev
 from tabapp.run.record.state import format_score
 from tabapp.run.texts.diagnoses import lift_at
 from tabapp.tui.content import Content
+from tabapp.tui.parts.panel import Panel, set_titles
 from tabapp.tui.viewmodels.model_card import Comparison, ModelCard
 from tabapp.tui.viewmodels.texts import MUTED, brief, keep_end
-from tabapp.tui.widgets.panel import Panel, set_titles
 
 STYLES = ("$primary", "$secondary")
 GLYPHS = ("●", "◆")
