@@ -36,7 +36,7 @@ class FoldModels:
 
     @classmethod
     def of_run(cls, folder: RunFolder, data: RunData, plan: Plan) -> FoldModels:
-        """The models of a run that goes on in this process."""
+        """The models of a run that continues in this process."""
         return cls(folder, data, plan.on_this_machine(), RunFeatures(data, plan.seed, folder))
 
     def model(self, candidate: Candidate, fold: int, device: str | None = None) -> FittedModel:
