@@ -15,7 +15,7 @@ from tabapp.tui.screens.data import DataView
 
 
 def screen_class(view: View) -> type[RunView]:
-    """Import the screen of a tab: the `RunView` that `tabapp.tui.screens.VIEW` defines with this `VIEW`."""
+    """Import the screen of a tab: the `RunView` that the module `tabapp.tui.screens.<view>` defines with this `VIEW`."""
     members = vars(import_module(f"tabapp.tui.screens.{view}")).values()
     return next(
         member
