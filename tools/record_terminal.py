@@ -32,7 +32,7 @@ CAST = ROOT / "assets" / "recording" / "first-run.cast"
 GIF = ROOT / "assets" / "recording" / "first-run.gif"
 
 COLUMNS, ROWS = 110, 32
-BUDGET = "90s"
+BUDGET = "40s"
 WAIT_SECONDS = 180.0
 KEY_SECONDS = 0.12
 """Pause between two keys, as a person types them."""

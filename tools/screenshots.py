@@ -1,6 +1,6 @@
 """Draw all screens at both sizes as SVG, and as PNG where `resvg` is found: python tools/screenshots.py [OUTPUT_FOLDER].
 
-The screens show a fresh run on the table of `make demo`: Data before its start, Run after half of its time, and the others after
+The screens show a fresh run on the table of `make demo`: Data before its start, Run after most of its time, and the others after
 its end. Predict uses the rows that were set aside; Runs lists two short runs as well.
 """
 
@@ -139,10 +139,10 @@ def draw_all(folder: RunFolder, place: Path, output: Path) -> None:
     renderer = shutil.which("resvg", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     state = folder.state()
     assert state.fitting_since is not None
-    half = (state.fitting_since + state.time) / 2
+    late = 0.3 * state.fitting_since + 0.7 * state.time
     for size in SIZES:
         name = f"{size[0]}x{size[1]}"
-        for scene, moment, keys in scenes(state.fitting_since, half):
+        for scene, moment, keys in scenes(state.fitting_since, late):
             # The plan is shown before the start, which is the moment before the first fit.
             until = moment - 0.001 if scene == "data" and moment is not None else moment
             copies = place / f"{scene}-{name}"
@@ -159,20 +159,20 @@ def draw_all(folder: RunFolder, place: Path, output: Path) -> None:
                 to_png(target, renderer)
 
 
-def scenes(started: float, half: float) -> tuple[tuple[str, float | None, list[str]], ...]:
+def scenes(started: float, late: float) -> tuple[tuple[str, float | None, list[str]], ...]:
     """Each picture: its name, the moment that it shows (none: the end), and the keys that lead to it."""
     return (
         ("data", started, ["2", "down", "down"]),
         ("table", None, ["2", "p", "down", "l"]),
-        ("run", half, ["1", "down"]),
+        ("run", late, ["1", "down"]),
         ("models", None, ["1", "down", "3", "right", "right"]),
         ("compare", None, ["1", "down", "3", "space", "down", "space"]),
         ("tuning", None, ["1", "down", "4"]),
-        ("explain", None, ["5"]),
+        ("explain", None, ["5", *["down"] * 4]),
         ("predict", None, ["6", "o", "down", "enter", "ctrl+r"]),
         ("runs", None, ["7"]),
         ("log", None, ["8"]),
-        ("help", half, ["1", "question_mark"]),
+        ("help", late, ["1", "question_mark"]),
     )
 
 
