@@ -29,13 +29,14 @@ class Policy:
     prior_weight: float = 1.0
     """Weight of the prior time of a model against one measured model when the factor between the two is estimated."""
     most_ratio: float = 3.0
-    """Most multiple of the median ratio of measured and prior times that a ratio counts as: one wrong prior says little."""
+    """A ratio of measured and prior time counts as at most this multiple of the median ratio: one wrong prior says little."""
     safety: float = 1.05
     """Factor on expected times, since fits that do not end in time are lost."""
     overrun: float = 2.0
-    """Most multiple of its expected time for the first fold of a model without prospects, or of an uncertain model's new trial."""
+    """A model without prospects may take this multiple of its expected time for its first fold, and so may a new trial of an
+    uncertain model."""
     longest: float = 2.0
-    """Most multiple of the limit of fits for the other folds of a candidate of large gain."""
+    """The other folds of a candidate of large gain may take this multiple of the limit of one fit."""
     short_share: float = 0.5
     """Share of its expected time for which a model that plans its steps still starts, and for which a candidate with several folds
     is still completed."""
@@ -112,8 +113,8 @@ class Policy:
     """Of half the squared distance of each power from that of the temperature and of each logarithm of a factor from 0, beside the
     log losses of the rows: a normal prior with the standard deviation 0.14."""
     most_pull: float = 0.75
-    """Largest part of a prediction that models predict as they have learned it by heart. Beyond, what is left of the variance of
-    fold models says little about the gain of their mean."""
+    """Largest share of a prediction that may come from memorized training rows. Beyond this share, the remaining variance of fold
+    models says little about the gain of their mean."""
     most_averaging: float = 0.5
     """Largest expected gain of the mean of fold models over one of them, as a share of the error."""
     least_temperature_factor: float = 0.5

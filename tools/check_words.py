@@ -35,7 +35,7 @@ PHRASES = {
     r"(?:its|their|of|more than|the) due(?! to| date)": "share",
     r"(?:lies|lie|lay|lying) (?:in|at|on|there|beside|besides|below|above|under)": "is, is located",
     r"(?:stand|stands|stood|standing) (?:in(?! for)|at|on|there|beside|besides|before|behind|under|as|apart|by)": "is, is next to",
-    r"what decides": "hyper-parameter importance",
+    r"what decides": "hyperparameter importance",
     r"where it is wrong": "largest errors, weak slices",
     r"a coin|than a coin|coin's": "random guessing",
     r"turns? (?:a |the )?\w+ round": "negate",
@@ -61,6 +61,7 @@ PHRASES = {
     r"whoever|whatever it (?:is|was)|nobody is left": "rewrite the clause",
     r"given up for": "replaced by, canceled",
     r"one more read|read once more": "rewrite",
+    r"hyper-parameters?": "hyperparameter",
 }
 """Regular expressions, case-insensitive, each with what to write instead. A blank also matches an underscore or a line break."""
 

@@ -40,7 +40,7 @@ def _model(model: ModelDescription) -> str:
         "## Defaults\n\n"
         + f"For {shape}, on {model.device.upper()}.\n\n"
         + table(
-            ["Hyper-parameter", "Default", "Description"],
+            ["Hyperparameter", "Default", "Description"],
             [[code(each.name), _value(each.default), each.text] for each in model.hyperparameters],
         ),
         _portfolio(model),

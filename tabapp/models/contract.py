@@ -109,8 +109,8 @@ class FitContext:
     is_ordered: bool = False
 
     def limits(self, y: npt.NDArray[Any]) -> tuple[float, float] | None:
-        """Least and largest prediction of a regression that could extrapolate: those of its training targets `y`; None for other
-        tasks and for ordered rows."""
+        """Bounds for the predictions of a regression model that could extrapolate: the least and the largest of its training
+        targets `y`. None for other tasks and for ordered rows."""
         return (float(y.min()), float(y.max())) if self.task == "regression" and not self.is_ordered else None
 
     def report(self, step: int, value: float) -> None:

@@ -151,7 +151,7 @@ class FoldModel(Record, frozen=True):
 
 
 class Candidate(Record, frozen=True):
-    """A trial in the ensemble: plugin name, weight, hyper-parameters, and its fold models, whose predictions are averaged."""
+    """A trial in the ensemble: plugin name, weight, hyperparameters, and its fold models, whose predictions are averaged."""
 
     model: str
     trial: int

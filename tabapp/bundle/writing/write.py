@@ -63,7 +63,7 @@ class FoldSource:
 
 @dataclass(frozen=True)
 class CandidateSource:
-    """A trial in the ensemble: plugin name, number of the trial, hyper-parameters as JSON, weight, and its folds."""
+    """A trial in the ensemble: plugin name, number of the trial, hyperparameters as JSON, weight, and its folds."""
 
     model: str
     trial: int

@@ -1,4 +1,4 @@
-"""Candidates: a model with fixed hyper-parameters, its folds, and its out-of-fold score."""
+"""Candidates: a model with fixed hyperparameters, its folds, and its out-of-fold score."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Companion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One fit: the hyper-parameters of a candidate on one fold, with others that are trained in the same stacked network.
+    """One fit: the hyperparameters of a candidate on one fold, with others that are trained in the same stacked network.
 
     Attributes:
         fit: its id, and the name of its folder.

@@ -1,4 +1,4 @@
-"""Hyper-parameter search: one Optuna study per model, in SQLite in the run folder. Only the engine uses it."""
+"""Hyperparameter search: one Optuna study per model, in SQLite in the run folder. Only the engine uses it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class KnownTrial:
 
 
 class Tuner:
-    """Suggests hyper-parameters of one model and records the results.
+    """Suggests hyperparameters of one model and records the results.
 
     Trial 0 is the defaults, and the next trials are the plugin's portfolio. In a run with a bound on trials, at most one trial of a
     model is open, or several that train together, so that the sequence does not depend on timing; in others, the sampler avoids the
@@ -166,10 +166,10 @@ class Tuner:
         return number - first
 
     def ask(self, known: Params | None = None) -> tuple[int, dict[str, Any]]:
-        """Start the next trial; returns its number and its hyper-parameters as JSON values.
+        """Start the next trial; returns its number and its hyperparameters as JSON values.
 
         Args:
-            known: hyper-parameters to use; None draws them.
+            known: hyperparameters to use; None draws them.
         """
         number = len(self._numbers)
         problem = self._task, self._shape, self.device
@@ -308,10 +308,10 @@ class Tuner:
         self._stored.end(self._trials()[number], attributes)
 
     def rank_parameters(self) -> tuple[int, dict[str, float]] | None:
-        """The number of complete trials and the importance of each hyper-parameter; the importances sum to 1.
+        """The number of complete trials and the importance of each hyperparameter; the importances sum to 1.
 
         PED-ANOVA (Watanabe, Bansal, Hutter, IJCAI 2023) as implemented in Optuna for conditional spaces: it compares the density
-        of a hyper-parameter among the best trials with its density among all trials, in milliseconds.
+        of a hyperparameter among the best trials with its density among all trials, in milliseconds.
 
         Returns:
             None with fewer than ten complete trials, or with less than 15 % more than at the last ranking.
@@ -347,7 +347,7 @@ def without(params: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]
 
 
 def as_suggested(params: Params) -> dict[str, Any]:
-    """Hyper-parameters in the form that a search space draws: those of the papers' {0, distribution} kind are drawn in two steps,
+    """Hyperparameters in the form that a search space draws: those of the papers' {0, distribution} kind are drawn in two steps,
     first `use_NAME`, then NAME."""
     drawn: dict[str, Any] = {}
     for name, value in msgspec.to_builtins(params).items():

@@ -272,7 +272,7 @@ class EvaluationReady(Described, tag="evaluation.ready", frozen=True, kw_only=Tr
 
 
 class ParametersRanked(Event, tag="parameters.ranked", frozen=True, kw_only=True):
-    """Hyper-parameter importances of a model from its `n_trials` complete trials, most important first."""
+    """Hyperparameter importances of a model from its `n_trials` complete trials, most important first."""
 
     model: str
     n_trials: int

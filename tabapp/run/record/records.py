@@ -61,13 +61,13 @@ class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):
         rank: 1 is best; 0 for rows without a score.
         score, low, high: out-of-fold score with its 95 % bootstrap interval, in the metric's units.
         folds: number of folds that the score covers.
-        trials: number of finished trials; `trial` is the number of the best (0 has the default hyper-parameters).
+        trials: number of finished trials; `trial` is the number of the best (0 has the default hyperparameters).
         fit_seconds: training time of the best trial, all folds together.
         predict_ms_per_1k: milliseconds to predict 1,000 rows with all its fold models.
         status, reason: status of the model, and its cause where there is one.
         activity: the running fit, such as "trial 3 · fold 2/5"; empty without one.
         in_ensemble: weight in the ensemble, 0 for models outside it.
-        params: the best trial's hyper-parameters.
+        params: the best trial's hyperparameters.
         held: whether the user stopped or paused the model; it gets no further fits.
         share: the user's factor on the model's share of the time; 1 is an equal share.
         left_out: the user excluded the model from the ensemble.
@@ -109,7 +109,7 @@ class EnsembleMember(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParameterImportance(msgspec.Struct, frozen=True, kw_only=True):
-    """A hyper-parameter and its importance for reaching the best trials; the importances of a model sum to 1."""
+    """A hyperparameter and its importance for reaching the best trials; the importances of a model sum to 1."""
 
     name: str
     importance: float
