@@ -105,6 +105,13 @@ def test_tests_named_in_the_architecture_exist():
             assert not function or re.search(rf"^(async )?def {function}\(", file.read_text(), re.MULTILINE), function
 
 
+def test_the_architecture_names_every_room():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    rooms = [path.parent.relative_to(ROOT / "tabapp").parts for path in (ROOT / "tabapp").glob("**/__init__.py")]
+    unnamed = [room for room in rooms if room and f"{room[-1]}/" not in text]
+    assert unnamed == []
+
+
 def test_the_changelog_of_a_release_is_short():
     for release in re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]:
         assert len(release.split()) <= 300, release.splitlines()[0]
