@@ -32,7 +32,7 @@ CAST = ROOT / "assets" / "recording" / "first-run.cast"
 GIF = ROOT / "assets" / "recording" / "first-run.gif"
 
 COLUMNS, ROWS = 110, 32
-BUDGET = "40s"
+BUDGET = "35s"
 WAIT_SECONDS = 180.0
 KEY_SECONDS = 0.12
 """Pause between two keys, as a person types them."""
@@ -169,9 +169,12 @@ def write_cast(events: list[tuple[float, str]], path: Path) -> None:
         "title": "tabapp: a first run (pauses shortened)",
         "env": {"TERM": "xterm-256color"},
     }
-    lines = [json.dumps(header), *(json.dumps([round(moment, 3), "o", text]) for moment, text in events)]
+    lines = [
+        json.dumps(header),
+        *(json.dumps([round(moment, 3), "o", text], ensure_ascii=False) for moment, text in events),
+    ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def write_gif(events: list[tuple[float, str]], path: Path) -> None:
