@@ -56,14 +56,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("module", sorted(SCRIPTS))
 def test_a_small_form_writes_results(module: str, data: Path, tmp_path: Path) -> None:
-    out = tmp_path / "results.json"
+    name = module.rpartition(".")[2]
+    out = tmp_path / f"{name}.json"
     arguments = shlex.split(SCRIPTS[module].format(data=data, scratch=tmp_path))
     command = [sys.executable, "-m", module, *arguments, "--out", str(out)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode in ((0, 1) if module in MISSES_ITS_GATE else (0,)), done.stderr
     results = msgspec.json.decode(out.read_bytes(), type=Results)
-    assert results.benchmark == module.rpartition(".")[2]
+    assert results.benchmark == name
     assert results.results
     assert results.tables[0].rows
     assert all(len(row) == len(table.columns) for table in results.tables for row in table.rows)
