@@ -50,8 +50,9 @@ class _Server:
             from tabapp.bundle.confined import box_messages as messages
             from tabapp.errors import DataError, TabappError, UsageError
         except ImportError:
-            # The program that started this process says so; nothing has been read from the bundle.
-            sys.exit(sandbox.NO_PACKAGES)
+            # The program that started this process says so; nothing has been read from the bundle. `sys.exit` would close the
+            # pipes first, which the thread that waits for the end of the program takes for that end.
+            os._exit(sandbox.NO_PACKAGES)
 
         with suppress(Exception):
             # While the program verifies the bundle. If it fails, the first request imports it again and reports why.
