@@ -34,8 +34,9 @@ from .._shared.target import Target, target_of
 from .._shared.tree_formulas import of_xgboost
 
 GPU_CELLS = 2_000_000
-"""Rows times columns from which a GPU is expected to be faster than four cores. Measured with 25 million cells only: a tree of
-depth 8 takes 5.3 ms on an H100, and 34 ms on eight cores (`benchmarks/results/boosters_on_gpu.json`)."""
+"""Rows times columns from which a GPU is expected to be faster than four cores. With 25 million cells, a tree of depth 8
+takes 5.3 ms on an H100 and 34 ms on eight cores (`benchmarks/results/boosters_on_gpu.json`). With 2.3 million, a first
+fold takes 7 s, and 19 s on two of eight busy cores (`benchmarks/results/devices_two_fits.json`)."""
 
 
 class XGBoostParams(GradientBoostingParams, frozen=True, kw_only=True):

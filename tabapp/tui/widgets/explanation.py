@@ -44,7 +44,7 @@ def agreement_mark(place: tuple[int, int] | None, number: int) -> Content:
 def reading(agreement: float | None) -> str:
     """A rank correlation in words."""
     if agreement is None:
-        return "No fitted model weighs columns by attention, as FT-Transformer, NODE and TabNet do, so permutation stands alone."
+        return "No fitted model weighs columns by attention, as FT-Transformer, NODE and TabNet do. Only permutation is shown."
     if agreement >= 0.9:
         words = "both rankings agree"
     elif agreement >= 0.7:
