@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tabapp.data.forms.missing import MISSING, is_missing, strip
+from tabapp.data.forms.numbers import EXACT_INTEGER, LEADING_ZERO
 from tabapp.data.small import FEW, SMALL, WHITE_SPACE, contains
-from tabapp.data.values import EXACT_INTEGER, LEADING_ZERO, MISSING, is_missing, strip
 
 Float64 = npt.NDArray[np.float64]
 

@@ -15,6 +15,7 @@ from tabapp.data.checks.registry import Comparison, Evidence, run_checks, run_co
 from tabapp.data.columns import column_of
 from tabapp.data.counts import Values, count_values
 from tabapp.data.duplicates import repeated_columns
+from tabapp.data.forms.missing import DOUBTFUL_MISSING, MISSING
 from tabapp.data.kinds.kinds import judge, needs_search
 from tabapp.data.leaks import rows_to_sample
 from tabapp.data.reading.read import ReadOptions
@@ -24,7 +25,6 @@ from tabapp.data.small import SMALL
 from tabapp.data.stored import StoredType
 from tabapp.data.target import Goal, choose_target, decide_task
 from tabapp.data.typed import encode_target, typed_column, typed_frame
-from tabapp.data.values import DOUBTFUL_MISSING, MISSING
 from tabapp.errors import DataError, UsageError, did_you_mean, option
 
 MINIMUM_ROWS = 20

@@ -11,9 +11,9 @@ import msgspec
 import polars as pl
 
 from tabapp.data.columns import column_of
+from tabapp.data.forms.missing import is_missing, strip
 from tabapp.data.schema import Column, Schema
 from tabapp.data.typed import is_mistyped, parsed_cells, typed_column
-from tabapp.data.values import is_missing, strip
 
 Finding = Literal["missing", "changed", "cells", "unseen", "extra", "target"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+from tabapp.data.forms.moments import is_date_format
+from tabapp.data.forms.numbers import is_number_format
 from tabapp.data.schema import Column, Schema
 from tabapp.data.target import format_of
-from tabapp.data.values import is_date_format, is_number_format
 
 _SHOWN = 80
 _UNIQUE_ROLES = ("group", "time", "weight")

@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
+from tabapp.data.forms.clock import CLOCK
 from tabapp.data.limits import panics_as_errors
 from tabapp.data.schema import Column, Kind
 from tabapp.data.small import SMALL
-from tabapp.data.values import CLOCK
 from tabapp.errors import DataError
 
 _DATE = "%Y-%m-%d"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from tabapp.data.counts import Values
+from tabapp.data.forms.numbers import NumberFormat, parse_numbers
 from tabapp.data.schema import Column
-from tabapp.data.values import NumberFormat, parse_numbers
 from tabapp.errors import DataError, UsageError, did_you_mean, given, option
 from tabapp.task import Task
 

@@ -9,10 +9,13 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp.data.columns import column_of
+from tabapp.data.forms.clock import CLOCK
+from tabapp.data.forms.missing import is_missing, strip
+from tabapp.data.forms.moments import parse_dates
+from tabapp.data.forms.numbers import parse_numbers
 from tabapp.data.kinds.booleans import FALSE_SPELLINGS, TRUE_SPELLINGS, false_and_true
 from tabapp.data.schema import Column, Schema
 from tabapp.data.target import format_of
-from tabapp.data.values import CLOCK, is_missing, parse_dates, parse_numbers, strip
 from tabapp.errors import DataError, option
 
 _MISTYPED = 0.05

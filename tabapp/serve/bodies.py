@@ -13,12 +13,12 @@ import msgspec
 import polars as pl
 
 from tabapp.bundle.files.targets import prefixed
+from tabapp.data.forms.clock import CLOCK
 from tabapp.data.limits import MemoryLimit
 from tabapp.data.reading.columnar import StoredSize, count_rows, read_columnar, require_text
 from tabapp.data.reading.read import ReadOptions, read_text
 from tabapp.data.schema import Column, Schema
 from tabapp.data.stored import spelled_number
-from tabapp.data.values import CLOCK
 from tabapp.errors import DataError, TooLargeError
 from tabapp.printable import escape_json
 from tabapp.serve.limits import Limits, RequestError

@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 
 from tabapp.bundle.files.contents import Contents
+from tabapp.data.forms.clock import CLOCK
 from tabapp.data.schema import Column, Schema
 from tabapp.data.stored import as_text
-from tabapp.data.values import CLOCK
 
 MOST_LEVELS = 100
 """Levels of a column that `/schema` lists, the most frequent first."""

@@ -8,10 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tabapp.data.forms.clock import CLOCK
+from tabapp.data.forms.numbers import NumberFormat, parse_numbers
 from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Column, Schema
 from tabapp.data.typed import typed_frame
-from tabapp.data.values import CLOCK, NumberFormat, parse_numbers
 from tabapp.errors import DataError, UsageError
 
 N = 60

@@ -10,14 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tabapp.data import counts, duplicates, infer, leaks, small, values
+from tabapp.data import counts, duplicates, infer, leaks, small
 from tabapp.data.counts import count_values
+from tabapp.data.forms import missing, numbers
 from tabapp.data.infer import infer_schema
 from tabapp.data.kinds.kinds import judge
 from tabapp.data.schema import Column
 from tests.data.test_counts import COUNTED, PLAIN
 
-MODULES: tuple[ModuleType, ...] = (counts, duplicates, infer, leaks, small, values)
+MODULES: tuple[ModuleType, ...] = (counts, duplicates, infer, leaks, small, missing, numbers)
 N = 120
 MORE = {
     "currencies": [f"${i},{i % 7}00.5" for i in range(N)],

@@ -12,9 +12,9 @@ import pytest
 
 from tabapp.bundle.writing.write import write_bundle
 from tabapp.cli.main import run_command_line
+from tabapp.data.forms.moments import is_date_format
 from tabapp.data.infer import infer_schema
 from tabapp.data.schema_checks import schema_problem
-from tabapp.data.values import is_date_format
 from tabapp.errors import ExitCode
 from tests.bundle.making import make_contents, register_linear, text_table
 from tests.bundle.test_load import members_of, with_manifest, write_zip

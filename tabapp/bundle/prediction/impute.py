@@ -19,10 +19,10 @@ from tabapp import metrics
 from tabapp.bundle.prediction.local import LocalPredictor, bundle_errors, name_of
 from tabapp.bundle.prediction.uncertainty import uncertainty_column, uncertainty_of
 from tabapp.data.columns import column_of
+from tabapp.data.forms.missing import is_missing, strip
 from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Column, Schema
 from tabapp.data.typed import check_columns, typed_frame
-from tabapp.data.values import is_missing, strip
 from tabapp.errors import BundleError, DataError, UsageError
 from tabapp.features.arrays import FIRST_LEVEL, Table
 from tabapp.features.prepare import FeaturePreparer

@@ -12,10 +12,10 @@ import polars as pl
 
 from tabapp.data.checks.registry import Evidence, check
 from tabapp.data.counts import Values
+from tabapp.data.forms.numbers import parse_numbers
 from tabapp.data.kinds.names import names_amount
 from tabapp.data.schema import Column, DataWarning
 from tabapp.data.target import format_of
-from tabapp.data.values import parse_numbers
 
 _LOW = frozenset(-float(x) for x in (1, 9, 99, 999, 9999, 99999, 999999, 88, 888, 8888, 77, 777, 7777))
 _HIGH = frozenset(float(x) for x in (99, 999, 9999, 99999, 999999, 9999999, 888, 8888, 777, 7777))

@@ -7,6 +7,8 @@ import re
 import msgspec
 
 from tabapp.data.counts import Values
+from tabapp.data.forms.moments import DateFormat, date_format, epoch_format, parses_as_date
+from tabapp.data.forms.numbers import number_format
 from tabapp.data.kinds.booleans import boolean_levels, false_and_true, is_boolean
 from tabapp.data.kinds.names import looks_like_id, names_date
 from tabapp.data.kinds.numeric import judge_clock, judge_number
@@ -15,7 +17,6 @@ from tabapp.data.kinds.verdict import show, verdict
 from tabapp.data.schema import Column, Kind
 from tabapp.data.small import all_contain, first, words_and_characters
 from tabapp.data.stored import StoredType
-from tabapp.data.values import DateFormat, date_format, epoch_format, number_format, parses_as_date
 
 _FEWEST_ORDERED, _MOST_ORDERED = 3, 60
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")

@@ -8,20 +8,13 @@ import numpy as np
 import polars as pl
 
 from tabapp.data.counts import Values
+from tabapp.data.forms.clock import CLOCK, clock_share
+from tabapp.data.forms.moments import epoch_format
+from tabapp.data.forms.numbers import EXACT_INTEGER, LEADING_ZERO, PLAIN, NumberFormat, number_format
 from tabapp.data.kinds.names import looks_like_id, names_code
 from tabapp.data.kinds.verdict import show, verdict
 from tabapp.data.schema import Column
 from tabapp.data.small import all_contain, any_contains, contains
-from tabapp.data.values import (
-    CLOCK,
-    EXACT_INTEGER,
-    LEADING_ZERO,
-    PLAIN,
-    NumberFormat,
-    clock_share,
-    epoch_format,
-    number_format,
-)
 
 _NUMBERS_AGREE = 0.95
 """Share of values that must be numbers for the others to be read as missing."""

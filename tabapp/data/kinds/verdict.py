@@ -7,10 +7,11 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp.data.counts import Values, spread
+from tabapp.data.forms.moments import parse_dates
+from tabapp.data.forms.numbers import PLAIN, NumberFormat
 from tabapp.data.kinds.booleans import boolean_levels
 from tabapp.data.schema import Column, Kind
 from tabapp.data.small import first
-from tabapp.data.values import PLAIN, NumberFormat, parse_dates
 
 _MAX_LEVELS = 10_000
 
