@@ -6,9 +6,8 @@ import inspect
 
 import tabapp
 from tabapp.errors import TabappError
+from tabapp.markdown import page
 from tabapp.models import contract
-
-from .markdown import page
 
 ESTIMATORS = ("TabappClassifier", "TabappRegressor")
 

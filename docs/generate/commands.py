@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tabapp.cli.main import COMMANDS
-
-from .markdown import page
+from tabapp.markdown import page
 
 
 def pages() -> dict[str, str]:

@@ -17,8 +17,7 @@ from typing import Any
 
 from tabapp import errors
 from tabapp.data.checks.registry import Check, all_checks
-
-from .markdown import code, page
+from tabapp.markdown import code, page
 
 ROOT = Path(__file__).parents[2]
 TOPICS = ROOT / "docs" / "troubleshooting.toml"

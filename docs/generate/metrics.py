@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from tabapp.markdown import code, page, table
 from tabapp.metrics import COST_EXAMPLE, Metric, default_metric
 from tabapp.metrics.registry import BUILT_IN
 from tabapp.task import Task
-
-from .markdown import code, page, table
 
 TASKS: dict[Task, str] = {"binary": "two classes", "multiclass": "several classes", "regression": "numbers"}
 

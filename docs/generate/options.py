@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import get_args
 
+from tabapp.markdown import code, page, table
 from tabapp.run.options.config import OPTIONS
 from tabapp.run.options.option import Choice, Option, Section
-
-from .markdown import code, page, table
 
 
 def pages() -> dict[str, str]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from tabapp.markdown import code, table
 from tabapp.tui.chrome.actions import ACTIONS, ALWAYS, PHASE_TEXTS, Phase, Scope, View
 from tabapp.tui.chrome.help_texts import PANELS, SCREENS
-
-from .markdown import code, table
 
 KEY_NAMES = {"question_mark": "?", "slash": "/", "plus": "+", "minus": "-", "left": "←", "right": "→", "escape": "esc"}
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from tabapp.bundle.files.records import Ensemble, Manifest, MetricValue, TargetsManifest
 from tabapp.data.schema import Schema
+from tabapp.markdown import table
 from tabapp.metrics import known
 from tabapp.models.contract import MONOTONIC
 from tabapp.printable import multi_line, one_line
@@ -23,18 +24,18 @@ def model_card(manifest: Manifest, schema: Schema, ensemble: Ensemble) -> str:
         f"Predicts **{_cell(manifest.target)}** ({manifest.task}). Made by {manifest.created_by} on {manifest.created_at}, run "
         f"`{manifest.run}`, seed {manifest.seed}.",
         "## Scores",
-        _table(["metric", "score", "95 % interval"], [_metric_row(value) for value in manifest.metrics]),
+        table(["metric", "score", "95 % interval"], [_metric_row(value) for value in manifest.metrics]),
         f"Validation: {manifest.validation}. The scores are those of the ensemble on rows that it was not fitted on. The intervals "
         "are bootstrap intervals over these rows.",
         "## Data",
-        _table(["", ""], [[str(key), _cell(str(value))] for key, value in manifest.data.items()]),
+        table(["", ""], [[str(key), _cell(str(value))] for key, value in manifest.data.items()]),
         _classes(schema),
-        _table(
+        table(
             ["column", "kind", "role", "missing", "distinct"],
             [[_cell(c.name), c.kind, c.role, f"{c.missing:,}", f"{c.unique:,}"] for c in schema.columns],
         ),
         "## Models",
-        _table(
+        table(
             ["model", "trial", "weight", "fold models"],
             [[c.model, str(c.trial), f"{c.weight:.3f}", str(len(c.folds))] for c in ensemble.candidates],
         ),
@@ -63,7 +64,7 @@ def card_of_targets(manifest: TargetsManifest, manifests: Sequence[Manifest]) ->
         f"# {_cell(manifest.name or manifest.run)}",
         f"Predicts {len(manifests)} targets. Made by {manifest.created_by} on {manifest.created_at}, run `{manifest.run}`. "
         "No target is a feature of another.",
-        _table(["target", "task", "metric", "score", "95 % interval"], rows),
+        table(["target", "task", "metric", "score", "95 % interval"], rows),
         "The bundle of each target in `targets/` has its own card. `tabapp predict FILE.tabapp DATA.csv -o OUT.csv` predicts all "
         "targets, and `tabapp export FILE.tabapp --target NAME -o ONE.tabapp` writes the bundle of one.",
     ]
@@ -82,13 +83,8 @@ def _privacy(manifest: Manifest) -> str:
 
 def _cell(text: str) -> str:
     """A text from data, escaped so that it cannot end the cell, add HTML, or become a link."""
-    escaped = text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("](", "]\\(")
+    escaped = text.replace("\\", "\\\\").replace("<", "&lt;").replace("](", "]\\(")
     return one_line(escaped.replace("\n", " "))
-
-
-def _table(header: list[str], rows: list[list[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) if rows else ""
 
 
 def _number(value: object) -> str:
@@ -130,7 +126,7 @@ def _leaderboard(manifest: Manifest) -> str:
         for row in manifest.leaderboard[:_MAX_LEADERBOARD_ROWS]
         if "status" in row
     ]
-    return _table(["rank", "model", manifest.metric, "status"], rows)
+    return table(["rank", "model", manifest.metric, "status"], rows)
 
 
 def _half_width(ensemble: Ensemble) -> str:

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import click
+import msgspec
 
 from tabapp.cli.completion import models as known_models
 from tabapp.headless.narration import echo, echo_json
+from tabapp.printable import multi_line
 
 
 @click.command()
+@click.argument("name", required=False, shell_complete=known_models)
 @click.option(
     "--check",
     metavar="NAME",
     shell_complete=known_models,
     help="Run the checks of the plugin contract on one model.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list on stdout.")
-def models(check: str | None, as_json: bool) -> int:
-    """List the models and their availability, or check one."""
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
+def models(name: str | None, check: str | None, as_json: bool) -> int:
+    """List the models and their availability, or show the page of the model NAME.
+
+    A page has the source of the model, its hyperparameters with defaults and ranges, its cost and its limits.
+    """
     from tabapp.models import registry
 
     for file in registry.unused_files():
@@ -29,6 +36,8 @@ def models(check: str | None, as_json: bool) -> int:
         from tabapp.cli.model_checks import check_model
 
         return check_model(check, as_json=as_json)
+    if name is not None:
+        return _show_page(name, as_json=as_json)
     described: list[dict[str, Any]] = []
     for name in (*registry.names(), *registry.variants()):
         found = registry.find(name)
@@ -63,4 +72,26 @@ def models(check: str | None, as_json: bool) -> int:
             for model in described
         ],
     )
+    return 0
+
+
+def _show_page(name: str, *, as_json: bool) -> int:
+    from tabapp.models import registry
+    from tabapp.models.describe import describe
+    from tabapp.models.page import model_page
+
+    registry.check_names([name])
+    model = describe(registry.get(name))
+    if as_json:
+        echo_json(msgspec.json.encode(model).decode())
+        return 0
+    page = multi_line(model_page(model))
+    if not sys.stdout.isatty():
+        for line in page.splitlines():
+            echo(line)
+        return 0
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console().print(Markdown(page))
     return 0

@@ -1,4 +1,4 @@
-"""Small helpers for Markdown text."""
+"""Parts of Markdown text."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table. Cells must not contain line breaks; `|` is escaped."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+    """A table, empty without rows. Cells must not contain line breaks; `|` is escaped."""
+    body = list(rows)
+    lines = [header, ["---"] * len(header), *body] if body else []
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def code(text: str) -> str:
