@@ -13,7 +13,7 @@ FAMILIES = {"gbdt": "Gradient boosting", "deep": "Networks", "classic": "Classic
 def pages() -> dict[str, str]:
     found = [plugin for name in registry.names() if (plugin := registry.find(name).plugin) is not None]
     described = [describe(plugin) for plugin in found if type(plugin).__module__.startswith("tabapp_plugins")]
-    made = {f"models/{model.name}.md": model_page(model) for model in described}
+    made = {f"models/{model.name}.md": model_page(model.name) for model in described}
     made["models/index.md"] = page(
         "Models",
         "`--models` and `--exclude` take these names. `tabapp models` shows which of them can run on your machine.",

@@ -7,7 +7,7 @@ def model_names() -> list[str]:
     """The names of the installed models, pre-trained variants last; none is imported."""
     from tabapp.models import registry
 
-    return [*registry.names(), *registry.variants()]
+    return [*registry.names(), *registry.variants(), *registry.presets()]
 
 
 def metric_names(task: str | None = None) -> list[str]:

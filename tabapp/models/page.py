@@ -5,13 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from tabapp.markdown import code, page, table
-from tabapp.models.describe import Distribution, ModelDescription
+from tabapp.models import registry
+from tabapp.models.describe import Distribution, ModelDescription, describe
 
 _MEGABYTE = 10**6
 
 
-def model_page(model: ModelDescription) -> str:
-    """What a model is, its hyperparameters, search space, cost and limits, and how it differs from its paper."""
+def model_page(name: str) -> str:
+    """What a model is, its hyperparameters, search space, cost and limits, its presets, and how it differs from its paper.
+
+    Raises:
+        UsageError: there is no such model, or it cannot be used.
+    """
+    registry.check_names([name])
+    model = describe(registry.get(name))
+    presets = [preset for preset in registry.presets() if preset.partition(":")[0] == name]
     shape = f"{model.shape.n_rows:,} rows, {model.shape.n_numeric} numeric and {model.shape.n_categorical} categorical columns"
     return page(
         model.title,
@@ -24,6 +32,7 @@ def model_page(model: ModelDescription) -> str:
             [[code(each.name), _value(each.default), each.text] for each in model.hyperparameters],
         ),
         _portfolio(model),
+        _presets([describe(registry.get(preset)) for preset in presets]),
         "## Search space\n\n" + model.search_space_text + "\n\n" + _search_space(model.search_space),
         "## Cost\n\nEstimates for one fit of the defaults on one thread, before the run measures the real cost.\n\n"
         + table(
@@ -70,6 +79,13 @@ def _portfolio(model: ModelDescription) -> str:
         f"- {', '.join(f'{code(name)} = {_value(value)}' for name, value in each.items())}" for each in model.portfolio
     ]
     return "## Configurations tried first\n\nAfter the defaults, these configurations are tried:\n\n" + "\n".join(lines)
+
+
+def _presets(models: list[ModelDescription]) -> str:
+    if not models:
+        return ""
+    rows = [[code(model.name), " ".join(model.text.split())] for model in models]
+    return "## Presets\n\n`--models` takes these names, too.\n\n" + table(["Name", "Model"], rows)
 
 
 def _search_space(distributions: tuple[Distribution, ...]) -> str:

@@ -9,7 +9,7 @@ from types import ModuleType
 from tabapp.discovery import Discovery, points
 from tabapp.errors import UsageError, did_you_mean
 from tabapp.models.contract import Plugin
-from tabapp.models.stated import GROUP, GROUPS, VARIANTS
+from tabapp.models.stated import GROUP, GROUPS, PRESETS, VARIANTS
 from tabapp.plugin_files import model_files
 
 _BUILT_IN = "tabapp_plugins"
@@ -26,6 +26,11 @@ drop the privacy notice for training rows, so a plugin that still has one is una
 def variants() -> list[str]:
     """Names of the models that compete only in runs with rows without a target. Imports no plugin."""
     return sorted(points(VARIANTS))
+
+
+def presets() -> list[str]:
+    """Names of the models that compete only if they are named, such as `npt:base`. Imports no plugin."""
+    return sorted(points(PRESETS))
 
 
 def is_built_in(plugin: Plugin) -> bool:
@@ -59,7 +64,7 @@ def check_names(wanted: list[str] | tuple[str, ...]) -> None:
     Raises:
         UsageError: a name is unknown; the message suggests the closest known name.
     """
-    known = [*names(), *variants()]
+    known = [*names(), *variants(), *presets()]
     for name in wanted:
         if name not in known:
             hint = did_you_mean(name, known) or f"; the models are {', '.join(known)}."

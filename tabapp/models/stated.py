@@ -11,7 +11,9 @@ from tabapp.plugin_files import model_files
 GROUP = "tabapp.models"
 VARIANTS = "tabapp.variants"
 """Entry points of models that compete only in runs with rows without a target."""
-GROUPS = (GROUP, VARIANTS)
+PRESETS = "tabapp.presets"
+"""Entry points of models as a paper has them, which compete only if `--models` names them."""
+GROUPS = (GROUP, VARIANTS, PRESETS)
 
 Libraries = Literal["boosters", "trees", "torch"]
 """What the fits of a model import: only the boosting libraries, scikit-learn too, or torch. Each loads in more time than the one

@@ -15,7 +15,7 @@ MODULE = re.compile(r"(?<![\w./@-])((?:tabapp|tabapp_plugins)(?:\.\w+)+)\b(?![/-
 OPENED_FROM = (ROOT, ROOT / "tabapp", ROOT / "docs")
 """Names are relative to one of these folders, or to the folder of the document."""
 EXAMPLES = re.compile(r"^(?:demo|tabapp_example|src|customers)/|NAME|torch/__init__.py|FOLDER|_$")
-NOT_MODULES = {"tabapp.css", "tabapp.tcss", "tabapp.plain", "tabapp.variants"}
+NOT_MODULES = {"tabapp.css", "tabapp.tcss", "tabapp.plain", "tabapp.presets", "tabapp.variants"}
 
 
 def documents() -> list[Path]:

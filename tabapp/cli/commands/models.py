@@ -39,7 +39,7 @@ def models(name: str | None, check: str | None, as_json: bool) -> int:
     if name is not None:
         return _show_page(name, as_json=as_json)
     described: list[dict[str, Any]] = []
-    for name in (*registry.names(), *registry.variants()):
+    for name in (*registry.names(), *registry.variants(), *registry.presets()):
         found = registry.find(name)
         plugin = found.plugin
         described.append(
@@ -80,12 +80,11 @@ def _show_page(name: str, *, as_json: bool) -> int:
     from tabapp.models.describe import describe
     from tabapp.models.page import model_page
 
-    registry.check_names([name])
-    model = describe(registry.get(name))
     if as_json:
-        echo_json(msgspec.json.encode(model).decode())
+        registry.check_names([name])
+        echo_json(msgspec.json.encode(describe(registry.get(name))).decode())
         return 0
-    page = multi_line(model_page(model))
+    page = multi_line(model_page(name))
     if not sys.stdout.isatty():
         for line in page.splitlines():
             echo(line)

@@ -156,7 +156,7 @@ class Conductor:
         plan = self._plan
         for name in names:
             plugin = self._plugins[name] = registry.get(name)
-            self.competition.add_model(record_of(plugin, plan.task, self._shape, plan.device))
+            self.competition.add_model(record_of(plugin, plan.task, self._shape, plan.device, plan.fixed_values(name)))
             self._executor.prepare(self._libraries_of(plugin))
             self._trials.add_model(plugin, self.competition, self.board)
         self._steering.recall(names)

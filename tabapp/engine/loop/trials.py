@@ -78,8 +78,7 @@ class Trials:
             device=device_for(plugin, plan.task, self._shape, plan.device),
             metric=plan.metric,
             seed=plan.seed,
-            hide_cells=plan.hide_cells,
-            monotonic=plan.monotonic,
+            fixed=plan.fixed_values(name),
         )
         restored = tuner.restore(self._known.get(name, {}))
         if restored:

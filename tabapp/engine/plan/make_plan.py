@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,13 @@ from tabapp.engine.machine.capacity import Machines, memory_limit_of, share_core
 from tabapp.engine.machine.devices import CPU, device_class, device_for
 from tabapp.engine.machine.gpus import further_gpus
 from tabapp.engine.machine.slots import FITS_PER_GPU
+from tabapp.engine.plan.device import device_of, usable_device
+from tabapp.engine.plan.fixed import directions_of, fixed_of
 from tabapp.engine.plan.validation import choose_validation
-from tabapp.errors import UsageError, did_you_mean, option
+from tabapp.errors import UsageError, option
 from tabapp.models import registry
 from tabapp.models.contract import MONOTONIC, Plugin, Shape
-from tabapp.models.devices import existing_gpu, has_driver
+from tabapp.models.presets import with_fixed
 from tabapp.models.stated import stated_libraries, stated_title
 from tabapp.run.options.config import RunConfig, check_config, command_line
 from tabapp.run.record import events as ev
@@ -27,9 +29,9 @@ from tabapp.task import Task
 
 LEAST_UNLABELED = 200
 """Rows without a target from which pre-trained variants are planned."""
+HIDDEN_RATE = "hidden_rate"
+"""The hyperparameter of networks that `--hide-cells` sets."""
 NOT_MONOTONIC = "cannot keep its predictions from falling or rising with a column (--monotonic)"
-FIRST_GPU = "cuda:0"
-"""On a cluster, each fit sees only the GPU that it gets."""
 
 
 class PlannedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -68,6 +70,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         n_other_targets: other targets that models may learn, too.
         hide_cells: share of the cells that networks hide in training.
         monotonic: 1 for each column with which predictions may only rise, and -1 where they may only fall.
+        fixed: hyperparameters of all trials by model, which the user set.
         notes: warnings, such as that the metric is undefined on some folds; each is a sentence for the user.
     """
 
@@ -91,6 +94,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     n_other_targets: int = 0
     hide_cells: float = 0.0
     monotonic: dict[str, int] = {}
+    fixed: dict[str, dict[str, Any]] = {}
     notes: tuple[str, ...] = ()
     further_gpus: tuple[str, ...] = ()
     gpu_slots: int = FITS_PER_GPU
@@ -103,6 +107,12 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def on_this_machine(self) -> Plan:
         """The plan with a device that exists here."""
         return msgspec.structs.replace(self, device=usable_device(self.device))
+
+    def fixed_values(self, model: str) -> dict[str, Any]:
+        """Hyperparameters of all trials of a model; it may lack those of `--hide-cells` and `--monotonic`."""
+        hidden = {HIDDEN_RATE: self.hide_cells} if self.hide_cells else {}
+        constrained = {MONOTONIC: self.monotonic} if self.monotonic else {}
+        return {**hidden, **constrained, **self.fixed.get(model, {})}
 
     @property
     def device_reason(self) -> str:
@@ -124,32 +134,6 @@ def write_plan(path: Path, plan: Plan) -> Plan:
     """Write a plan to its file, and return it."""
     files.write_bytes(path, msgspec.json.format(msgspec.json.encode(plan), indent=1))
     return plan
-
-
-def choose_device(wanted: str) -> str:
-    """The device of a run: the one requested, or a GPU if there is one.
-
-    Raises:
-        UsageError: the requested GPU does not exist, or the name is not a device.
-    """
-    if wanted == "cpu":
-        return "cpu"
-    if wanted != "auto" and not wanted.startswith("cuda"):
-        raise UsageError(f"Unknown device {wanted!r}. Use auto, cpu, cuda or cuda:N.")
-    if wanted != "auto":
-        return existing_gpu(wanted)
-    if has_driver():
-        with suppress(UsageError):
-            return existing_gpu("cuda")
-    return "cpu"
-
-
-def usable_device(device: str) -> str:
-    """The device of a plan that was made elsewhere; another GPU, or else "cpu", where there is no such device."""
-    for name in (device, "cuda" if device != CPU else CPU):
-        with suppress(UsageError):
-            return choose_device(name)
-    return CPU
 
 
 def choose_metric(wanted: str | None, task: Task) -> str:
@@ -224,7 +208,14 @@ class _LowestTrial:
 
 
 def _why_skipped(
-    plugin: Plugin, task: Task, shape: Shape, device: str, memory_limit: int, *, named: bool
+    plugin: Plugin,
+    task: Task,
+    shape: Shape,
+    device: str,
+    memory_limit: int,
+    fixed: Mapping[str, Any],
+    *,
+    named: bool,
 ) -> str | None:
     """Why a plugin does not compete on such a table: its own reason, or the error of a method that the engine will call.
 
@@ -238,7 +229,7 @@ def _why_skipped(
         device = device_for(plugin, task, shape, device)
         plugin.search_space(_LowestTrial(), task, shape, device)
         given = (plugin.defaults(task, shape, device), *plugin.portfolio(task, shape, device))
-        costs = [plugin.cost(task, shape, params, device) for params in given]
+        costs = [plugin.cost(task, shape, with_fixed(params, fixed), device) for params in given]
         if min(plugin.merit(task, shape), *(min(cost.seconds, cost.n_bytes) for cost in costs)) <= 0:
             return "its cost and its merit must be positive"
         if device == CPU and costs[0].n_bytes > memory_limit:
@@ -254,7 +245,16 @@ def supports_monotonic(plugin: Plugin) -> bool:
     return MONOTONIC in plugin.params_type.__struct_fields__
 
 
-def _planned_model(name: str, task: Task, shape: Shape, device: str, memory_limit: int, *, named: bool) -> PlannedModel:
+def _planned_model(
+    name: str,
+    task: Task,
+    shape: Shape,
+    device: str,
+    memory_limit: int,
+    fixed: Mapping[str, Mapping[str, Any]],
+    *,
+    named: bool,
+) -> PlannedModel:
     """Load a plugin and decide whether it competes."""
     found = registry.find(name)
     if found.plugin is None:
@@ -265,7 +265,7 @@ def _planned_model(name: str, task: Task, shape: Shape, device: str, memory_limi
     if reason is None and shape.n_monotonic and not supports_monotonic(found.plugin):
         reason = NOT_MONOTONIC
     if reason is None:
-        reason = _why_skipped(found.plugin, task, shape, device, memory_limit, named=named)
+        reason = _why_skipped(found.plugin, task, shape, device, memory_limit, fixed.get(name, {}), named=named)
     # A model that is skipped may have a plugin whose methods raise.
     used = None if reason is not None else device_class(device_for(found.plugin, task, shape, device))
     return PlannedModel(
@@ -280,14 +280,21 @@ def _planned_model(name: str, task: Task, shape: Shape, device: str, memory_limi
 
 
 def _planned_models(
-    config: RunConfig, task: Task, shape: Shape, device: str, memory_limit: int, *, staged: bool
+    config: RunConfig,
+    task: Task,
+    shape: Shape,
+    device: str,
+    memory_limit: int,
+    fixed: Mapping[str, Mapping[str, Any]],
+    *,
+    staged: bool,
 ) -> tuple[PlannedModel, ...]:
     registry.check_names((*config.models, *config.exclude))
     variants = registry.variants() if shape.n_unlabeled >= LEAST_UNLABELED else []
     names, named = config.models or (*registry.names(), *variants), bool(config.models)
 
     def planned_now(name: str) -> PlannedModel:
-        planned = _planned_model(name, task, shape, device, memory_limit, named=named)
+        planned = _planned_model(name, task, shape, device, memory_limit, fixed, named=named)
         return msgspec.structs.replace(planned, reason="excluded") if name in config.exclude else planned
 
     def planned_later(name: str) -> PlannedModel:
@@ -310,7 +317,7 @@ def _planned_models(
 def with_pending_models(plan: Plan, shape: Shape) -> Plan:
     """The plan with its pending models planned; loads their plugins."""
     models = (
-        _planned_model(model.name, plan.task, shape, plan.device, plan.memory_limit, named=model.named)
+        _planned_model(model.name, plan.task, shape, plan.device, plan.memory_limit, plan.fixed, named=model.named)
         if model.pending
         else model
         for model in plan.models
@@ -344,6 +351,7 @@ def make_plan(
     n_unlabeled = schema.rows_without_target + n_more
     n_other_targets = len(learnable(schema, config.other_targets))
     monotonic = directions_of(config, schema)
+    fixed = fixed_of(config)
     metric = choose_metric(config.metric, task)
     shape = approximate_shape(schema, n_classes, n_unlabeled, n_other_targets, len(monotonic), metric)
     folds, validation, why = choose_validation(config, schema, shape, workers)
@@ -363,56 +371,15 @@ def make_plan(
         n_threads=n_threads,
         memory_limit=memory_limit,
         seed=config.seed,
-        models=_planned_models(config, task, shape, device, memory_limit, staged=staged),
+        models=_planned_models(config, task, shape, device, memory_limit, fixed, staged=staged),
         n_unlabeled=n_unlabeled,
         n_other_targets=n_other_targets,
         hide_cells=config.hide_cells,
         monotonic=monotonic,
+        fixed=fixed,
         further_gpus=further_gpus(config.device, device) if machines is None else (),
         gpu_slots=FITS_PER_GPU if machines is None else max(1, machines.gpus),
     )
-
-
-def directions_of(config: RunConfig, schema: Schema) -> dict[str, int]:
-    """The constraints of `--monotonic` as numbers.
-
-    Raises:
-        UsageError: they are not possible for the target or a column.
-    """
-    monotonic = option("monotonic")
-    if config.monotonic and schema.task == "multiclass":
-        raise UsageError(
-            f"{monotonic} is for a number or two classes; {schema.target!r} has {len(schema.classes)} classes. Leave it out."
-        )
-    if config.monotonic and config.other_targets:
-        raise UsageError(f"{monotonic} is for one target. Name one {option('target')}, or leave {monotonic} out.")
-    kinds = {column.name: column.kind for column in schema.features}
-    for name in config.monotonic:
-        if name not in kinds:
-            raise UsageError(f"{monotonic}: {name!r} is not a feature column{did_you_mean(name, kinds) or '.'}")
-        if kinds[name] != "numeric":
-            raise UsageError(
-                f"{monotonic}: {name!r} is {kinds[name]}, not numeric. Leave it out, or set "
-                f"{option('kind', {name: 'numeric'})} if its cells are numbers."
-            )
-    return {name: 1 if sign == "+" else -1 for name, sign in config.monotonic.items()}
-
-
-def device_of(config: RunConfig, machines: Machines | None = None) -> str:
-    """The device of a run.
-
-    Raises:
-        UsageError: the requested GPU does not exist.
-    """
-    if machines is None:
-        return choose_device(config.device)
-    if config.device == "cpu" or (config.device == "auto" and not machines.gpus):
-        return CPU
-    if not machines.gpus:
-        raise UsageError(
-            f"No node of the cluster has a GPU for {option('device', config.device)}. Use {option('device', 'cpu')} or auto."
-        )
-    return FIRST_GPU
 
 
 def plan_event(plan: Plan, schema: Schema, config: RunConfig) -> ev.PlanMade:

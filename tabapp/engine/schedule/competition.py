@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.machine.devices import CPU, device_class, device_for
 from tabapp.engine.schedule.work import Fold
 from tabapp.models.contract import Plugin, Shape, Task
+from tabapp.models.presets import with_fixed
 from tabapp.models.stated import libraries_of
 
 FAILURES_TO_GIVE_UP = 2
@@ -82,10 +84,14 @@ class ModelRecord:
         return self.prior_seconds / self.merit
 
 
-def record_of(plugin: Plugin, task: Task, shape: Shape, device: str) -> ModelRecord:
-    """The record of a model that begins to compete in a run on a device."""
+def record_of(plugin: Plugin, task: Task, shape: Shape, device: str, fixed: Mapping[str, Any]) -> ModelRecord:
+    """The record of a model that begins to compete in a run on a device.
+
+    Args:
+        fixed: hyperparameters of all trials.
+    """
     own = device_for(plugin, task, shape, device)
-    seconds = plugin.cost(task, shape, plugin.defaults(task, shape, own), own).seconds
+    seconds = plugin.cost(task, shape, with_fixed(plugin.defaults(task, shape, own), fixed), own).seconds
     return ModelRecord.of(plugin, seconds, plugin.merit(task, shape), device_class(own))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,7 @@ from tabapp import metrics
 from tabapp.engine.fit.seeds import seed_of
 from tabapp.engine.machine.devices import device_class
 from tabapp.engine.schedule.stored_trials import StoredTrials
-from tabapp.models.contract import MONOTONIC, Params, Plugin, Shape
+from tabapp.models.contract import Params, Plugin, Shape
 from tabapp.run.record.undefined import OptionalScore
 from tabapp.task import Task
 
@@ -40,8 +40,6 @@ RANKED_QUANTILE = 0.25
 RANKED_GROWTH = 1.15
 USED = "use_"
 """Prefix of the first of the two steps in which a search space draws a hyperparameter that may be zero."""
-HIDDEN_RATE = "hidden_rate"
-"""The hyperparameter of networks that `--hide-cells` sets."""
 LAST_STEP = 1_000_000
 """Step at which a pruned trial reports its score on the folds it has: after every step of a learning curve."""
 
@@ -87,8 +85,7 @@ class Tuner:
     Args:
         device: the device of the model's fits.
         seed: the run's seed; each trial draws from (seed, model, number), so a resumed run continues the same sequence.
-        hide_cells: share of the cells that all trials of a network hide in training.
-        monotonic: constraints that all trials keep to.
+        fixed: hyperparameters of all trials, as JSON values; a model ignores those that it does not have.
     """
 
     def __init__(
@@ -101,15 +98,16 @@ class Tuner:
         device: str,
         metric: str,
         seed: int,
-        hide_cells: float = 0.0,
-        monotonic: Mapping[str, int] | None = None,
+        fixed: Mapping[str, Any] | None = None,
     ) -> None:
         self._plugin = plugin
         self._task: Task = task
         self._shape = shape
         self.device = device
         self._seed = seed
-        self._hide_cells, self._monotonic = hide_cells, monotonic
+        self._fixed = {
+            name: value for name, value in (fixed or {}).items() if name in plugin.params_type.__struct_fields__
+        }
         direction = "maximize" if metrics.get(metric).greater_is_better else "minimize"
         self._stored = StoredTrials(storage, plugin.name, direction, PARAMS)
         # The sampler and the pruner read the trials in memory.
@@ -176,7 +174,7 @@ class Tuner:
         given = (self._plugin.defaults(*problem), *self._plugin.portfolio(*problem))
         # A run that was resumed without its GPU tries the defaults of a CPU first.
         earlier = [trial.user_attrs.get(PARAMS) for trial in self._trials() if self._is_of_this_class(trial)]
-        chosen = known if known is not None else given[len(earlier)] if len(earlier) < len(given) else None
+        chosen = known if known is not None else self._next_given(given, earlier)
         trial, params = self._draw(number, chosen)
         for attempt in range(1, MOST_DRAWS):
             if chosen is not None or params not in earlier:
@@ -187,6 +185,11 @@ class Tuner:
             self._drawn.add(number)
         self._start(trial, params, {})
         return number, params
+
+    def _next_given(self, given: Sequence[Params], earlier: Sequence[Any]) -> Params | None:
+        """The first of the given configurations after those of earlier trials; without one that fixed values make equal to them."""
+        rest = given[len(earlier) :] if not self._fixed else given
+        return next((each for each in rest if {**msgspec.to_builtins(each), **self._fixed} not in earlier), None)
 
     def ask_sibling(self, first: int) -> tuple[int, dict[str, Any]] | None:
         """Start a trial whose fit can be stacked with that of an open one: it differs only in the plugin's `free_params`. The
@@ -259,11 +262,7 @@ class Tuner:
             params = msgspec.to_builtins(chosen)
         else:
             params = msgspec.to_builtins(self._plugin.search_space(trial, *problem))
-        if self._hide_cells and HIDDEN_RATE in params:
-            params[HIDDEN_RATE] = self._hide_cells
-        if self._monotonic:
-            params[MONOTONIC] = dict(self._monotonic)
-        return trial, params
+        return trial, {**params, **self._fixed}
 
     def should_prune(self, number: int, step: int, value: float) -> bool:
         """Report a point of a learning curve; True if it is at one of the plugin's `prune_steps` and worse than the median of

@@ -15,6 +15,7 @@ from tabapp.run.options.option import (
     Device,
     Directions,
     Duration,
+    Hyperparameters,
     Names,
     Option,
     Settings,
@@ -77,9 +78,25 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     ] = "balanced"
     models: Annotated[
         tuple[str, ...],
-        Names("Model search", "Use only these models; `tabapp models` lists them.", "A,B", completion="models"),
+        Names(
+            "Model search",
+            "Use only these models, such as catboost,npt:base; `tabapp models` lists them.",
+            "A,B",
+            completion="models",
+        ),
     ] = ()
     exclude: Annotated[tuple[str, ...], Names("Model search", "Exclude these models.", "A,B", completion="models")] = ()
+    fixed: Annotated[
+        dict[str, str],
+        Hyperparameters(
+            "Model search",
+            "Fix a hyperparameter in all trials of a model; `tabapp models NAME` lists them.",
+            "MODEL.NAME=VALUE,…",
+            keyword="set",
+            form="MODEL.NAME=VALUE",
+            example=("ft_transformer.n_layers", "2"),
+        ),
+    ] = {}
     seed: Annotated[int, Whole("Model search", "Random seed.", "N", least=0, most=2**31 - 1)] = 0
     validation: Annotated[Literal["auto", "holdout", "cv"], Choice("Validation", "Validation scheme.", None)] = "auto"
     folds: Annotated[
@@ -254,7 +271,11 @@ def _declared() -> dict[str, Option]:
 
 OPTIONS = _declared()
 """The options of a run by their names, in the order of the help."""
-NAMING = tuple(name for name, each in OPTIONS.items() if each.completion == "columns" or isinstance(each, Settings))
+NAMING = tuple(
+    name
+    for name, each in OPTIONS.items()
+    if each.completion == "columns" or (isinstance(each, Settings) and not isinstance(each, Hyperparameters))
+)
 """The options that name columns."""
 DESCRIBING = tuple(name for name, each in OPTIONS.items() if each.profile)
 """The options that say how a table is read and what its columns are."""

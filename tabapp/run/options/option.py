@@ -6,6 +6,7 @@ keywords of Python, the equivalent command, the configuration file, the document
 
 from __future__ import annotations
 
+import json
 import operator
 import os
 import re
@@ -187,6 +188,17 @@ class Directions(Settings):
                     f"{given(self.name, f'{column}={sign}')} is not valid. Use {column}=+ if predictions may only rise with the "
                     f"column, or {column}=- if they may only fall."
                 )
+
+
+class Hyperparameters(Settings):
+    """A value for each of several hyperparameters of models, as text or JSON."""
+
+    def _plain(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.parse(value)
+        if not isinstance(value, Mapping):
+            return value
+        return {name: each if isinstance(each, str) else json.dumps(each) for name, each in value.items()}  # pyright: ignore[reportUnknownVariableType]
 
 
 @dataclass(frozen=True)

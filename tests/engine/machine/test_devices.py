@@ -15,6 +15,7 @@ from tabapp.engine.loop import conductor as conductor_module
 from tabapp.engine.loop.clock import Clock
 from tabapp.engine.machine import gpus
 from tabapp.engine.machine.resources import ResourceMeter
+from tabapp.engine.plan import device as device_module
 from tabapp.engine.plan import make_plan as plan_module
 from tabapp.engine.plan.make_plan import Plan, make_plan
 from tabapp.engine.plan.prepare import infer, read_data
@@ -147,7 +148,7 @@ def test_a_plugin_that_cannot_say_its_device_is_skipped(table: Path, monkeypatch
         raise KeyError("gpu")
 
     monkeypatch.setattr(type(registry.get("xgboost")), "device_for", broken)
-    monkeypatch.setattr(plan_module, "choose_device", lambda wanted: GPU)
+    monkeypatch.setattr(device_module, "choose_device", lambda wanted: GPU)
     config = RunConfig(data=str(table), target="diagnosis", models=("lightgbm", "xgboost"))
     reading = read_data(config)
     plan = make_plan(config, infer(reading, config))
@@ -317,8 +318,8 @@ def test_a_plan_continues_on_another_gpu_where_there_is_one(
             raise UsageError("no")
         return f"cuda:{number}"
 
-    monkeypatch.setattr(plan_module, "existing_gpu", existing)
-    assert plan_module.usable_device(planned) == expected
+    monkeypatch.setattr(device_module, "existing_gpu", existing)
+    assert device_module.usable_device(planned) == expected
 
 
 def test_the_use_of_several_gpus_is_their_mean_and_the_sum_of_their_memory(
@@ -340,7 +341,7 @@ def test_the_use_of_several_gpus_is_their_mean_and_the_sum_of_their_memory(
 def test_networks_for_which_a_table_is_too_small_stay_on_the_cpu_and_the_plan_says_so(
     table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_module, "choose_device", lambda wanted: GPU)
+    monkeypatch.setattr(device_module, "choose_device", lambda wanted: GPU)
     monkeypatch.setattr(plan_module, "further_gpus", lambda wanted, device: ("cuda:1",))
     monkeypatch.setattr(type(registry.get("snn")), "device_for", lambda *_: "cpu")
     config = RunConfig(data=str(table), target="diagnosis", models=("lightgbm", "mlp", "grownet", "snn"))

@@ -117,7 +117,7 @@ def test_all_trials_of_a_network_hide_the_requested_share_of_cells(tmp_path: Pat
     for model in ("mlp", "xgboost"):
         storage = open_storage(tmp_path / f"{model}.db")
         problem: dict[str, Any] = {"task": "binary", "shape": SHAPE, "device": "cpu", "metric": "roc_auc", "seed": 0}
-        tuning = Tuner(storage, registry.get(model), **problem, hide_cells=0.25)
+        tuning = Tuner(storage, registry.get(model), **problem, fixed={"hidden_rate": 0.25})
         drawn[model] = [tuning.ask()[1] for _ in range(3)]
     assert [params["hidden_rate"] for params in drawn["mlp"]] == [0.25] * 3
     assert not any("hidden_rate" in params for params in drawn["xgboost"])

@@ -1,0 +1,87 @@
+"""Networks as their papers have them, for `--models NAME:PRESET`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from tabapp.models.contract import Shape, Task, Trial
+from tabapp.models.presets import Preset
+
+from .amformer.plugin import AMFormer
+from .ft_transformer import FTTransformer, FTTransformerParams, projection_for
+from .npt.plugin import NPT, NPTParams, Size, sized
+
+
+class PublishedFTTransformer(Preset, FTTransformer):
+    """The default of Gorishniy et al. 2021 (Table 15) on every device; on a CPU, an epoch takes long."""
+
+    name = "ft_transformer:paper"
+    title = "FT-Transformer (paper)"
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> FTTransformerParams:
+        """Table 15."""
+        return FTTransformerParams(projection=projection_for(shape))
+
+
+class FTTransformerWithoutBiases(Preset, FTTransformer):
+    """FT-Transformer without biases of the feature tokens, the ablation of section 4.5 (Table 3) of Gorishniy et al. 2021."""
+
+    name = "ft_transformer:no-bias"
+    title = "FT-Transformer (no biases)"
+    fixed: ClassVar[Mapping[str, Any]] = {"token_bias": False}
+
+
+class _SizedNPT(Preset, NPT):
+    size: ClassVar[Size] = "base"
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> NPTParams:
+        return sized(self.size, shape.n_features + 1)
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> NPTParams:
+        """The paper tunes no configuration of this size, so that only the masking rates of appendix C.1.2 are drawn."""
+        return sized(
+            self.size,
+            shape.n_features + 1,
+            target_masking=trial.suggest_categorical("target_masking", [0.1, 0.5, 1.0]),
+            feature_masking=trial.suggest_categorical("feature_masking", [0.15, 0.2]),
+        )
+
+
+class NPTBase(_SizedNPT):
+    """NPT-Base of Kossen et al. 2021 (appendix C.1.1) on every device; on a CPU, a fit takes hours."""
+
+    name = "npt:base"
+    title = "NPT (base)"
+
+
+class NPTSmall(_SizedNPT):
+    """NPT-Small of Kossen et al. 2021 (appendix C.1.2) on every device."""
+
+    name = "npt:small"
+    title = "NPT (small)"
+    size: ClassVar[Size] = "small"
+
+
+class AdditiveAMFormer(Preset, AMFormer):
+    """AMFormer with additive attention only, an ablation of Cheng et al. 2024 (Table 3)."""
+
+    name = "amformer:additive"
+    title = "AMFormer (additive)"
+    fixed: ClassVar[Mapping[str, Any]] = {"streams": "additive"}
+
+
+class MultiplicativeAMFormer(Preset, AMFormer):
+    """AMFormer with multiplicative attention only, an ablation of Cheng et al. 2024 (Table 3)."""
+
+    name = "amformer:multiplicative"
+    title = "AMFormer (multiplicative)"
+    fixed: ClassVar[Mapping[str, Any]] = {"streams": "multiplicative"}
+
+
+class AMFormerOnAutoInt(Preset, AMFormer):
+    """AMF-A of Cheng et al. 2024: the arithmetic blocks in AutoInt, with the token size of Table 7."""
+
+    name = "amformer:autoint"
+    title = "AMFormer (AutoInt)"
+    fixed: ClassVar[Mapping[str, Any]] = {"backbone": "autoint", "d_token": 32}
