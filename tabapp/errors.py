@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -127,8 +128,8 @@ def option(name: str, value: Any = None) -> str:
     flag = f"--{name.replace('_', '-')}"
     if isinstance(value, dict):
         settings: dict[str, str] = value
-        value = ",".join(f"{column}={setting}" for column, setting in settings.items())
-    return flag if value is None else f"{flag} {value}"
+        return " ".join(f"{flag} {shlex.quote(f'{column}={setting}')}" for column, setting in settings.items())
+    return flag if value is None else f"{flag} {shlex.quote(str(value))}"
 
 
 def given(name: str, value: Any) -> str:

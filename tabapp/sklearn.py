@@ -29,10 +29,10 @@ from tabapp.api.progress import Silent
 from tabapp.bundle.confined.box import load_boxed
 from tabapp.bundle.prediction.load import load_bundle
 from tabapp.bundle.prediction.predict import Predictor
+from tabapp.column_names import column_name
 from tabapp.data.infer import MINIMUM_ROWS
 from tabapp.data.stored import as_text
 from tabapp.errors import DataError, TabappError, UsageError
-from tabapp.run.options.config import column_name
 from tabapp.temporary import TemporaryFolder
 
 __all__ = ["TabappClassifier", "TabappRegressor"]

@@ -16,6 +16,7 @@ import msgspec
 from tabapp.api.frames import is_path, to_polars, write_frame
 from tabapp.api.progress import Progress, check_progress, view_for
 from tabapp.api.runs import Run, find
+from tabapp.column_names import ColumnNames
 from tabapp.errors import DataError, TabappError, UsageError, did_you_mean, error_for, spelled_in_python
 from tabapp.headless.follow import View, watch
 from tabapp.run.options.config import Executor, RunConfig, config_from_keywords, with_column_names
@@ -154,7 +155,7 @@ def _check_table(frame: pl.DataFrame, config: RunConfig) -> None:
     """
     if frame.height == 0:
         raise DataError("The table has no rows.")
-    for name in resolve_targets(config.target, frame.columns) if config.target is not None else ():
+    for name in resolve_targets(config.target, ColumnNames(frame.columns)) if config.target is not None else ():
         if name not in frame.columns:
             raise DataError(f"There is no column {name!r}{did_you_mean(name, frame.columns) or '.'}")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabapp import files
+from tabapp.column_names import column_name
 from tabapp.errors import DataError, UsageError
-from tabapp.run.options.config import column_name
 
 if TYPE_CHECKING:
     import polars as pl

@@ -40,7 +40,7 @@ def profile(data: Any, **options: Any) -> Profile:
     config = config_from_keywords(str(data) if is_path(data) else "data", options)
     reading = _read(data, "data", config)
     other = None if test is None else _read(test, "test", config).frame
-    schema = schema_with_warnings(reading, other, **config.of_columns)
+    schema = schema_with_warnings(reading, other, **config.of_columns(reading.frame.columns))
     n_more = 0 if unlabelled is None else _read(unlabelled, "unlabelled", config).frame.height
     return make_profile(config.data, reading, schema, default_metric(schema.task), n_more)
 

@@ -15,8 +15,8 @@ from typing import IO, Any
 import click
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
+from tabapp.column_names import join_record, split_record
 from tabapp.printable import is_printable
-from tabapp.run.options.lists import join_list, split_list
 
 PROGRAM = "tabapp"
 HEADER_BYTES = 1 << 16
@@ -81,9 +81,9 @@ def several(complete: Completer) -> Completer:
         ]
         start = commas[-1] + 1 if commas else 0
         before, last = incomplete[:start], incomplete[start:].removeprefix('"')
-        taken = split_list(before)
+        taken = split_record(before)
         found = complete(ctx, parameter, last)
-        return [CompletionItem(before + join_list([item.value])) for item in found if item.value not in taken]
+        return [CompletionItem(before + join_record([item.value])) for item in found if item.value not in taken]
 
     return completer
 

@@ -13,7 +13,7 @@ import click
 from tabapp.cli.completion import columns, metrics, models, several, tables
 from tabapp.errors import DataError, did_you_mean
 from tabapp.run.options.config import OPTIONS
-from tabapp.run.options.option import Choice, Device, Names, Option, Section, Settings, Target, Whole
+from tabapp.run.options.option import Choice, Device, Names, Option, Section, Target, Whole
 from tabapp.run.options.units import parse_budget, parse_bytes
 from tabapp.run.record.folder import default_runs_dir
 
@@ -83,9 +83,9 @@ def as_click(option: Option) -> Any:
     """A decorator that gives a command an option of a run."""
 
     def complete(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
-        if isinstance(option, Settings):
-            return {column: setting for settings in value for column, setting in settings.items()}
-        return option.default if value is None else value
+        if value is None or value == ():
+            return option.default
+        return option.combine(value) if option.is_repeatable else value
 
     completion = _COMPLETIONS.get(option.completion or "")
     if completion is not None and isinstance(option, Names | Target):
@@ -97,7 +97,7 @@ def as_click(option: Option) -> Any:
         cls=SectionOption,
         section=option.section,
         type=_type_of(option),
-        multiple=isinstance(option, Settings),
+        multiple=option.is_repeatable,
         default=option.default or None,
         callback=complete,
         metavar=option.metavar,

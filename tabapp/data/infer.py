@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -100,22 +100,23 @@ def infer_schema(
     return msgspec.structs.replace(schema, warnings=tuple(run_checks(_evidence(frame, schema, values, goal, copies))))
 
 
-def first_look(path: Path, read_options: ReadOptions, **options: Any) -> tuple[Sample, Schema] | None:
+def first_look(
+    path: Path, read_options: ReadOptions, options: Callable[[Sequence[str]], Mapping[str, Any]]
+) -> tuple[Sample, Schema] | None:
     """Read and judge a sample of a large file, which is faster than reading all of it.
 
     Args:
-        options: as for `infer_schema`.
+        options: of `infer_schema`, for the columns of the sample.
 
     Returns:
         None for a small file, and for a sample that cannot be used; reading the whole file then reports the error.
     """
     sample = read_sample(path, read_options)
     try:
-        return (
-            None
-            if sample is None
-            else (sample, infer_schema(sample.reading.frame, stored=sample.reading.stored, **options))
-        )
+        if sample is None:
+            return None
+        frame, stored = sample.reading.frame, sample.reading.stored
+        return sample, infer_schema(frame, stored=stored, **options(frame.columns))
     except (DataError, UsageError):
         return None
 

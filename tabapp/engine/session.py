@@ -26,7 +26,7 @@ from tabapp.engine.plan.make_plan import Plan, plan_event, shape_of, write_plan
 from tabapp.engine.plan.prepare import read_data, read_more, reading_event
 from tabapp.errors import ExitCode, TabappError
 from tabapp.run.disk import is_disk_full, print_traceback
-from tabapp.run.options.config import RunConfig
+from tabapp.run.options.config import RunConfig, with_exact_names
 from tabapp.run.protocol.client import describe_full_disk
 from tabapp.run.record import commands as cmd
 from tabapp.run.record import events as ev
@@ -247,6 +247,10 @@ class Session:
         reading = read_data(config)
         self.emit(reading_event(reading, config))
         more = read_more(config)
+        exact = with_exact_names(config, reading.frame.columns)
+        if exact != config:
+            # Screens read it back, and compare its names with those of the columns.
+            self._folder.save_config(config := exact)
         draft = make_draft(config, reading, more, show=self.emit, staged=config.start, machines=self._machines)
         waited = not config.start
         if waited:
@@ -319,6 +323,7 @@ class Session:
         try:
             reject_outside(options)
             changed = msgspec.convert({**msgspec.to_builtins(draft.config), **options}, RunConfig)
+            changed = with_exact_names(changed, reading.frame.columns)
             changed = without_lost_metric(changed, draft, reading)
             new = make_draft(changed, reading, more, show=events.append, machines=self._machines)
         except (TabappError, msgspec.ValidationError) as error:

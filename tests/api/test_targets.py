@@ -56,7 +56,7 @@ def test_each_target_has_its_own_predictor(predictor: tabapp.TargetsPredictor) -
 
 
 def test_targets_are_a_list_or_one_text() -> None:
-    assert config_from_keywords("t.csv", {"target": ["a", "b,c"]}).target == 'a,"b,c"'
+    assert config_from_keywords("t.csv", {"target": ["a", "b,c"]}).target == ("a", "b,c")
     assert config_from_keywords("t.csv", {"target": "a,b"}).target == "a,b"
     assert with_column_names({"target": ["a  b ", "c"]}) == {"target": ["a b", "c"]}
 

@@ -11,6 +11,7 @@ import pytest
 
 from tabapp.cli.commands.run import run
 from tabapp.cli.main import run_command_line
+from tabapp.run.options.config import RunConfig, with_exact_names
 from tabapp.run.record.folder import list_runs
 from tests.tables import write_wine
 
@@ -56,11 +57,16 @@ def test_validate_reports_what_is_wrong(
 
 @pytest.mark.parametrize("kinds", ["'zip=categorical,a=b=numeric'", "['zip=categorical', 'a=b=numeric']"])
 def test_settings_by_column_are_text_a_list_or_a_table(file: Path, kinds: str) -> None:
-    file.write_text(f"[run]\nkind = {kinds}\nmonotonic = {{age = '+', 'a,b' = '-'}}\nignore = ['c,d']\n")
+    file.write_text(
+        f"[run]\nkind = {kinds}\nmonotonic = {{age = '+', 'a,b' = '-'}}\nignore = ['c,d']\ntarget = ['e', 'f,g']\n"
+    )
     given = run.make_context("run", ["shop.csv"]).params
-    assert given["kinds"] == {"zip": "categorical", "a=b": "numeric"}
-    assert given["monotonic"] == {"age": "+", "a,b": "-"}
-    assert given["ignore"] == ("c,d",)
+    fields = {name: given[name] for name in ("kinds", "monotonic", "ignore", "target")}
+    exact = with_exact_names(RunConfig(data="shop.csv", **fields), ["zip", "a=b", "age", "a,b", "c,d", "e", "f,g"])
+    assert exact.kinds == {"zip": "categorical", "a=b": "numeric"}
+    assert exact.monotonic == {"age": "+", "a,b": "-"}
+    assert exact.ignore == ("c,d",)
+    assert exact.target == ("e", "f,g")
 
 
 @pytest.mark.slow

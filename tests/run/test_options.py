@@ -53,6 +53,8 @@ def test_every_option_has_a_default_that_is_valid() -> None:
         ("hide_cells", 0.3, "--hide-cells 0.3", "hide_cells=0.3"),
         ("missing_columns", "fill", "--missing-columns fill", "missing_columns='fill'"),
         ("kind", {"zip": "numeric"}, "--kind zip=numeric", "kind={'zip': 'numeric'}"),
+        ("kind", {"a b": "text", "c": "text"}, "--kind 'a b=text' --kind c=text", "kind={'a b': 'text', 'c': 'text'}"),
+        ("ignore", "a, b", "--ignore 'a, b'", "ignore='a, b'"),
     ],
 )
 def test_an_option_is_spelled_for_its_reader(name: str, value: object, on_command_line: str, in_python: str) -> None:
@@ -80,5 +82,5 @@ def test_a_child_process_spells_options_as_its_parent() -> None:
 def test_the_command_has_the_order_of_the_help() -> None:
     config = RunConfig(data="t.csv", name="a", seed=3, positive="yes", monotonic={"a,b": "+"}, budget=90.0)
     assert command_line(config) == (
-        "tabapp --auto t.csv --positive yes --budget 90s --seed 3 --monotonic '\"a,b=+\"' --name a"
+        "tabapp --auto t.csv --positive yes --budget 90s --seed 3 --monotonic a,b=+ --name a"
     )

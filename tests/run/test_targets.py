@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from tabapp.column_names import ColumnNames
 from tabapp.errors import UsageError
 from tabapp.headless.follow import PlainView
 from tabapp.run.options.config import RunConfig
-from tabapp.run.options.lists import join_list
-from tabapp.run.options.targets import folders_of_targets, resolve_targets, split_targets
+from tabapp.run.options.targets import folders_of_targets, resolve_targets
 from tabapp.run.record import events as ev
 from tabapp.run.record.description import describe_run
 from tabapp.run.record.event_lines import encode
@@ -44,36 +42,11 @@ def stream(second_plan: ev.PlanMade = PLAN) -> list[ev.AnyEvent]:
     return numbered(events)
 
 
-def test_names_are_read_like_a_line_of_csv():
-    assert split_targets("a, b ,c") == ("a", "b", "c")
-    assert split_targets('"a,b",c') == ("a,b", "c")
-    assert split_targets("a,") == ("a",)
-
-
-@given(
-    st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x00"), min_size=1), min_size=1, unique=True)
-)
-def test_names_survive_joining_and_splitting(names):
-    stripped = [name for name in dict.fromkeys(name.strip() for name in names) if name][:50]
-    if stripped:
-        assert split_targets(join_list(stripped)) == tuple(stripped)
-
-
-MANY = ",".join(map(str, range(51)))
-
-
-@pytest.mark.parametrize(
-    ("text", "words"), [("a,b,a", "'a' twice"), (",", "no column"), ('"a,b', "double quotes"), (MANY, "at most")]
-)
-def test_a_wrong_value_is_a_usage_error(text, words):
-    with pytest.raises(UsageError, match=words):
-        split_targets(text)
-
-
 def test_the_name_of_a_column_is_one_target_even_with_a_comma():
-    assert resolve_targets("a,b", ["a", "b", "a,b"]) == ("a,b",)
-    assert resolve_targets("a,b", ["a", "b"]) == ("a", "b")
-    assert resolve_targets('"a,b"', ["a,b", "c"]) == ("a,b",)
+    assert resolve_targets("a,b", ColumnNames(["a", "b", "a,b"])) == ("a,b",)
+    assert resolve_targets("a,b", ColumnNames(["a", "b"])) == ("a", "b")
+    assert resolve_targets('"a,b"', ColumnNames(["a,b", "c"])) == ("a,b",)
+    assert resolve_targets(("a", '"a,b",c'), ColumnNames(["a", "b", "a,b", "c"])) == ("a", "a,b", "c")
 
 
 def test_folders_of_targets_are_plain_and_distinct():

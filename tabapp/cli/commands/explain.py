@@ -13,6 +13,7 @@ from tabapp.cli.completion import bundles, tables
 from tabapp.cli.options import device_option, trust_option
 from tabapp.cli.output import check_output, write_table
 from tabapp.cli.reading import Reader, fill_option, load_and_read, reading_options
+from tabapp.column_names import ColumnNames
 from tabapp.errors import DataError, UsageError, did_you_mean
 from tabapp.headless.narration import echo, echo_json, say
 from tabapp.printable import one_line
@@ -55,10 +56,10 @@ def _check_settings(ctx: click.Context, parameter: click.Parameter, value: tuple
 def by_column(settings: tuple[str, ...], schema: Schema) -> dict[str, str]:
     """The new values by column. The names of columns and the values may contain `=`: the longest name that fits is meant."""
     found: dict[str, str] = {}
+    names = ColumnNames(column.name for column in schema.columns)
     for text in settings:
-        names = [column.name for column in schema.columns if text.startswith(f"{column.name}=")]
-        name = max(names, key=len, default=text.partition("=")[0])
-        found[name] = text[len(name) + 1 :]
+        name, _, value = text.partition("=")
+        found.update([names.assignment(text) or (name, value)])
     return found
 
 

@@ -10,8 +10,10 @@ from tabapp.cli.completion import tables
 from tabapp.cli.options import check_file, device_option, read_budget, run_option, trust_option
 from tabapp.cli.output import check_output, write_table
 from tabapp.cli.reading import Reader, reading_options
+from tabapp.column_names import ColumnNames
 from tabapp.errors import DataError, UsageError
 from tabapp.headless.narration import echo, say
+from tabapp.run.options.config import OPTIONS
 
 
 @click.command()
@@ -84,7 +86,8 @@ def impute(
                 done = box.impute(reading.frame, as_numbers=as_numbers, with_uncertainty=uncertainty)
         else:
             reading = read_table(Path(data), reader.options)
-            schema = schema_without_target(reading.frame, kinds)
+            exact = OPTIONS["kind"].resolve(kinds, ColumnNames(reading.frame.columns))
+            schema = schema_without_target(reading.frame, exact)
             imputers = [train_imputer(reading.frame, schema, seconds=budget, seed=seed, device=device)]
             done = fill(reading.frame, schema, imputers, as_numbers=as_numbers, with_uncertainty=uncertainty)
     except DataError as error:

@@ -45,14 +45,14 @@ def profile(data: str, every: bool, as_json: bool, **options: Any) -> int:
     config = RunConfig(data=data, **options)
     read_options = ReadOptions.of(config)
     with _on_disk(data) as path:
-        _first_look(path, data, read_options, config.of_columns)
+        _first_look(path, data, read_options, config)
         reading = read_table(path, read_options)
     for file in (config.test, config.unlabelled):
         if file is not None:
             check_file(file)
     n_more = 0 if config.unlabelled is None else read_table(Path(config.unlabelled), read_options).frame.height
     other = None if config.test is None else read_table(Path(config.test), read_options).frame
-    schema = schema_with_warnings(reading, other, **config.of_columns)
+    schema = schema_with_warnings(reading, other, **config.of_columns(reading.frame.columns))
     if as_json:
         facts = make_profile(data, reading, schema, default_metric(schema.task), n_more)
         echo_json(json_text(facts))
@@ -80,11 +80,11 @@ def _on_disk(data: str) -> Generator[Path]:
             raise DataError(str(error).replace(str(path), "stdin")) from None
 
 
-def _first_look(path: Path, data: str, read_options: ReadOptions, options: dict[str, Any]) -> None:
+def _first_look(path: Path, data: str, read_options: ReadOptions, config: RunConfig) -> None:
     """Print the first look at a large file on stderr."""
     from tabapp.data.infer import first_look
 
-    found = first_look(path, read_options, **options)
+    found = first_look(path, read_options, config.of_columns)
     if found is None:
         return
     sample, schema = found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import polars as pl
@@ -13,7 +12,6 @@ from tabapp.data.reading.read import Reading, ReadOptions, read_table
 from tabapp.data.schema import Schema
 from tabapp.errors import DataError, option
 from tabapp.run.options.config import RunConfig
-from tabapp.run.options.targets import resolve_targets
 from tabapp.run.record import events as ev
 
 PREVIEW_ROWS = 200
@@ -50,9 +48,7 @@ def infer(reading: Reading, config: RunConfig) -> Schema:
     Raises:
         DataError, UsageError: the table or an option is not valid.
     """
-    target = config.target if config.target is None else resolve_targets(config.target, reading.frame.columns)[0]
-    options: dict[str, Any] = {**config.of_columns, "target": target}
-    return schema_with_warnings(reading, _test(config), **options)
+    return schema_with_warnings(reading, _test(config), **config.of_columns(reading.frame.columns))
 
 
 def _test(config: RunConfig) -> pl.DataFrame | None:

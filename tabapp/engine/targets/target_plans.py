@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from tabapp import metrics
+from tabapp.column_names import ColumnNames
 from tabapp.data.reading.read import Reading
 from tabapp.data.schema import Schema
 from tabapp.engine.machine.capacity import Machines
@@ -16,7 +17,6 @@ from tabapp.engine.plan.prepare import infer
 from tabapp.engine.plan.schema_events import schema_event
 from tabapp.errors import UsageError, given
 from tabapp.run.options.config import RunConfig, command_line
-from tabapp.run.options.lists import join_list
 from tabapp.run.options.targets import resolve_targets
 from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
@@ -38,7 +38,7 @@ class TargetPlan:
 
 def targets_of(config: RunConfig, columns: Sequence[str]) -> tuple[str, ...]:
     """The targets that the configuration names in a table; empty if tabapp chooses one."""
-    return () if config.target is None else resolve_targets(config.target, columns)
+    return () if config.target is None else resolve_targets(config.target, ColumnNames(columns))
 
 
 def plan_targets(
@@ -91,7 +91,7 @@ def _plan_of(
     others = [other for other in names if other != name and other not in config.ignore]
     own = msgspec.structs.replace(
         config,
-        target=join_list([name]),
+        target=name,
         ignore=(*config.ignore, *others),
         other_targets=tuple(others),
         out=None,

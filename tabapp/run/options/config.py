@@ -9,9 +9,11 @@ from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
+from tabapp.column_names import ColumnNames, column_name
 from tabapp.errors import UsageError, did_you_mean, option, spelled_in_python
 from tabapp.run.options.option import (
     Choice,
+    Columns,
     Device,
     Directions,
     Duration,
@@ -44,10 +46,10 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     data: str
     target: Annotated[
-        str | None,
+        str | tuple[str, ...] | None,
         Target(
             "Task",
-            "Column to predict, or several; a name with a comma is in double quotes.",
+            "Column to predict, or several: repeat the option, or separate names by commas.",
             "COL,…",
             completion="columns",
             shown_default="detected",
@@ -135,9 +137,9 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     ] = None
     ignore: Annotated[
         tuple[str, ...],
-        Names(
+        Columns(
             "Columns",
-            "Columns to exclude from the features.",
+            "Columns to exclude from the features; may be repeated.",
             "COL,…",
             completion="columns",
             profile="Columns to exclude.",
@@ -147,7 +149,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         dict[str, str],
         Settings(
             "Columns",
-            "Override the detected kind of a column.",
+            "Override the detected kind of a column; may be repeated.",
             "COL=KIND,…",
             profile=True,
             keyword="kind",
@@ -245,11 +247,16 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     other_targets: tuple[str, ...] = ()
     start: bool = True
 
-    @property
-    def of_columns(self) -> dict[str, Any]:
-        """What the user says of the columns, as keywords of `infer_schema`."""
-        names = ("target", "task", "positive", "kinds", "ignore", "group", "time", "weight", "null")
-        return {name: getattr(self, name) for name in names}
+    def of_columns(self, columns: Iterable[str]) -> dict[str, Any]:
+        """What the user says of the columns of a table, as keywords of `infer_schema`; of several targets, the first.
+
+        Raises:
+            UsageError: as `with_exact_names`.
+        """
+        exact = with_exact_names(self, columns)
+        names = ("task", "positive", "kinds", "ignore", "group", "time", "weight", "null")
+        target = exact.target[0] if isinstance(exact.target, tuple) else exact.target
+        return {"target": target, **{name: getattr(exact, name) for name in names}}
 
     @property
     def budget_seconds(self) -> float | None:
@@ -317,9 +324,17 @@ def _named(value: Any) -> Any:
     return [column_name(name) for name in cast(Iterable[Any], value)]
 
 
-def column_name(name: object) -> str:
-    """The name of a data frame column in a run: text with single spaces inside and none around it."""
-    return " ".join(str(name).split())
+def with_exact_names(config: RunConfig, columns: Iterable[str]) -> RunConfig:
+    """The configuration with each column as the table spells it; see `tabapp.column_names`.
+
+    A name that no column has stays as it is, for an error that quotes it.
+
+    Raises:
+        UsageError: an option does not have its form, or names too many targets.
+    """
+    names = ColumnNames(columns)
+    exact = {each.field: each.resolve(getattr(config, each.field), names) for each in OPTIONS.values()}
+    return msgspec.structs.replace(config, **exact)
 
 
 def check_config(config: RunConfig) -> None:
@@ -358,7 +373,7 @@ def command_line(config: RunConfig) -> str:
     for each in OPTIONS.values():
         value = getattr(config, each.field)
         if value != each.default:
-            words += [each.flag, each.text(value)]
+            words += [word for text in each.texts(value) for word in (each.flag, text)]
     return shlex.join(words)
 
 

@@ -10,7 +10,7 @@ import json
 import operator
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
@@ -18,8 +18,9 @@ from typing import Any, Literal, SupportsIndex, TypeGuard, get_args
 
 import msgspec
 
+from tabapp.column_names import ColumnNames, join_record, split_record
 from tabapp.errors import UsageError, did_you_mean, given, option
-from tabapp.run.options.lists import join_list, split_list
+from tabapp.run.options.targets import resolve_targets
 from tabapp.run.options.units import format_duration, parse_budget, parse_bytes
 
 Completion = Literal["columns", "metrics", "models", "tables", "files"]
@@ -83,6 +84,27 @@ class Option:
         """Write a value as `parse` reads it."""
         return str(value)
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the command line takes it several times."""
+        return False
+
+    def texts(self, value: Any) -> list[str]:
+        """Write a value as what follows each occurrence of the option."""
+        return [self.text(value)]
+
+    def combine(self, values: Sequence[Any]) -> Any:
+        """The value of several occurrences, from that of each."""
+        return values[-1]
+
+    def resolve(self, value: Any, columns: ColumnNames) -> Any:
+        """The value with the exact names of the columns that it names.
+
+        Raises:
+            UsageError: it does not have the form of the option.
+        """
+        return columns.one(value) if self.completion == "columns" and value is not None else value
+
     def convert(self, value: Any) -> Any:
         """Read a value from Python.
 
@@ -129,29 +151,68 @@ class Choice(Option):
         return value
 
 
-class Target(Option):
-    """The name of one column, or of several as a line of CSV."""
-
-    def _plain(self, value: Any) -> Any:
-        return join_list([str(name) for name in value]) if _is_list(value) else value
-
-
 class Names(Option):
-    """Names separated by commas."""
+    """Names as records of CSV."""
+
+    @property
+    def is_repeatable(self) -> bool:
+        return True
 
     def parse(self, text: str) -> tuple[str, ...]:
-        return split_list(text)
+        return tuple(split_record(text))
 
     def text(self, value: Any) -> str:
-        return join_list(value)
+        return join_record(value)
+
+    def combine(self, values: Sequence[Any]) -> Any:
+        return tuple(dict.fromkeys(name for names in values for name in names))
 
     def _plain(self, value: Any) -> Any:
-        return split_list(value) if isinstance(value, str) else tuple(value) if _is_list(value) else value
+        return self.parse(value) if isinstance(value, str) else tuple(value) if _is_list(value) else value
+
+
+class Columns(Names):
+    """Columns, each by its name, or several as a record of CSV. Values stay as they are until the columns are known."""
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        return (text,) if text.strip() else ()
+
+    def texts(self, value: Any) -> list[str]:
+        return list(value)
+
+    def resolve(self, value: Any, columns: ColumnNames) -> Any:
+        return columns.several(value)
+
+
+class Target(Option):
+    """One column by its name, or several: a tuple of names, or of records of CSV as for `Columns`."""
+
+    @property
+    def is_repeatable(self) -> bool:
+        return True
+
+    def text(self, value: Any) -> str:
+        return join_record(self.texts(value))
+
+    def texts(self, value: Any) -> list[str]:
+        return [value] if isinstance(value, str) else list(value)
+
+    def combine(self, values: Sequence[Any]) -> Any:
+        return values[0] if len(values) == 1 else tuple(values)
+
+    def resolve(self, value: Any, columns: ColumnNames) -> Any:
+        return None if value is None else self.combine(resolve_targets(value, columns))
+
+    def _plain(self, value: Any) -> Any:
+        return self.combine([str(name) for name in value]) if _is_list(value) else value
 
 
 @dataclass(frozen=True)
 class Settings(Option):
     """A setting for each of several columns.
+
+    Each key is the text before the last `=` of a value of the option. Where it is not a column, the value is a record of CSV with
+    several settings.
 
     Attributes:
         form: of the text of one setting.
@@ -161,20 +222,42 @@ class Settings(Option):
     form: str = "COLUMN=SETTING"
     example: tuple[str, str] = ("", "")
 
+    @property
+    def is_repeatable(self) -> bool:
+        return True
+
     def parse(self, text: str) -> dict[str, str]:
-        settings: dict[str, str] = {}
-        for item in split_list(text):
-            column, equals, setting = item.rpartition("=")
-            if not equals:
-                example = option(self.name, dict([self.example]))
-                raise UsageError(f"{given(self.name, item)} does not have the form {self.form}. Example: {example}.")
-            settings[column.strip()] = setting.strip()
-        return settings
+        if not text.strip():
+            return {}
+        column, equals, setting = text.rpartition("=")
+        if not equals:
+            raise self._wrong_form(text)
+        return {column.strip(): setting.strip()}
+
+    def _wrong_form(self, text: str) -> UsageError:
+        example = option(self.name, dict([self.example]))
+        return UsageError(f"{given(self.name, text)} does not have the form {self.form}. Example: {example}.")
 
     def text(self, value: Any) -> str:
-        return join_list(f"{column}={setting}" for column, setting in value.items())
+        return join_record(self.texts(value))
+
+    def texts(self, value: Any) -> list[str]:
+        return [f"{column}={setting}" for column, setting in value.items()]
+
+    def combine(self, values: Sequence[Any]) -> Any:
+        return {column: setting for settings in values for column, setting in settings.items()}
+
+    def resolve(self, value: Any, columns: ColumnNames) -> Any:
+        try:
+            found = columns.settings(value)
+        except ValueError as error:
+            raise self._wrong_form(str(error)) from None
+        self.check(found)
+        return found
 
     def _plain(self, value: Any) -> Any:
+        if _is_list(value):
+            return self.combine([self.parse(str(text)) for text in value])
         return self.parse(value) if isinstance(value, str) else value
 
 

@@ -6,13 +6,13 @@ other targets are ignored in it.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
+from tabapp.column_names import ColumnNames
 from tabapp.errors import UsageError, given, option
 
 MOST_TARGETS = 50
@@ -35,21 +35,16 @@ class TargetRuns(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     round: int = 1
 
 
-def split_targets(text: str) -> tuple[str, ...]:
-    """The names in a value of `--target`, which is a line of CSV: a name with a comma is in double quotes.
+def resolve_targets(value: str | tuple[str, ...], columns: ColumnNames) -> tuple[str, ...]:
+    """The targets that the option names in a table. Names that no column has stay as they are.
 
     Raises:
-        UsageError: the value contains no name, a name twice, too many names, or an open quote.
+        UsageError: the value contains no name, a name twice, or too many names.
     """
-    try:
-        names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True, strict=True), [])]
-    except csv.Error:
-        raise UsageError(
-            f"{given('target', text)} has an open quote. Write names with a comma in double quotes: '\"a,b\",c'."
-        ) from None
-    names = [name for name in names if name]
+    values = (value,) if isinstance(value, str) else value
+    names = [name for each in values for name in columns.named(each)]
     if not names:
-        raise UsageError(f"{given('target', text)} contains no column. Name at least one.")
+        raise UsageError(f"{given('target', value)} contains no column. Name at least one.")
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
         raise UsageError(f"{option('target')} names the column {name!r} twice. Name each target once.")
@@ -58,22 +53,9 @@ def split_targets(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def resolve_targets(text: str, columns: Collection[str]) -> tuple[str, ...]:
-    """The targets that a value of `--target` names in a table. The name of a column is one target, even with a comma in it.
-
-    Raises:
-        UsageError: as `split_targets`.
-    """
-    return (text,) if text in columns or not _has_syntax(text) else split_targets(text)
-
-
-def may_be_several(text: str | None) -> bool:
+def may_be_several(value: str | tuple[str, ...] | None) -> bool:
     """Whether a value of `--target` may name several columns, without knowing the table."""
-    return text is not None and "," in text
-
-
-def _has_syntax(text: str) -> bool:
-    return "," in text or '"' in text
+    return value is not None and (not isinstance(value, str) or "," in value)
 
 
 def folders_of_targets(names: Sequence[str]) -> TargetRuns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tabapp.errors import UsageError
+from tabapp.run.options.config import RunConfig
 from tabapp.run.record import events as ev
 from tabapp.run.record.event_lines import decode
 from tabapp.run.record.folder import LineReader, RunFolder
@@ -90,7 +91,7 @@ def describe_run(folder: RunFolder) -> RunDescription:
         status,
         name=config.name or "",
         data=config.data,
-        target=", ".join(plan.targets or (plan.target,)) if plan else config.target or "",
+        target=", ".join(plan.targets or (plan.target,)) if plan else _asked_target(config),
         metric=plan.metric if plan else config.metric or "",
         metric_title=plan.metric_title if plan else config.metric or "",
         greater_is_better=plan.greater_is_better if plan else True,
@@ -103,3 +104,7 @@ def describe_run(folder: RunFolder) -> RunDescription:
         seconds=finished.seconds if finished is not None else max(0.0, state.time - (started or state.time)),
         reason=finished.message if finished is not None else "",
     )
+
+
+def _asked_target(config: RunConfig) -> str:
+    return ", ".join(config.target) if isinstance(config.target, tuple) else config.target or ""

@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Static
 
-from tabapp.run.options.lists import join_list
 from tabapp.run.options.units import parse_budget
 from tabapp.run.record import events as ev
 from tabapp.tui.chrome.actions import UNSTARTED, View, bindings_for, has_started
@@ -178,7 +177,7 @@ class DataView(RunView):
             self.warn(f"{column.name} is the only target. Press t to choose another column.")
             return
         names = [name for name in names if name != column.name] if column.name in names else [*names, column.name]
-        self._change(target=join_list(names))
+        self._change(target=names[0] if len(names) == 1 else names)
 
     def action_pick_metric(self) -> None:
         plan = self.snapshot.state.plan
