@@ -6,6 +6,7 @@ Each `fit` is a run of its own in a temporary folder; the estimator keeps the bu
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from sklearn.utils.validation import (
 )
 
 from tabapp.api.fitting import follow, prepare_run
+from tabapp.api.forks import check_process
 from tabapp.api.frames import from_objects, is_pandas, to_polars
 from tabapp.api.progress import Silent
 from tabapp.bundle.confined.box import load_boxed
@@ -122,6 +124,7 @@ class _TabappEstimator(BaseEstimator):
 
     def _frame(self, X: Any, *, reset: bool) -> pl.DataFrame:
         """Features as a frame: a pandas or polars table with its types, anything else as an array of numbers or text."""
+        _as_value_error(check_process)
         if is_pandas(X) or isinstance(X, pl.DataFrame):
             given: Any = X
             validate_data(self, given, reset=reset, skip_check_array=True)
@@ -149,7 +152,6 @@ class _TabappEstimator(BaseEstimator):
 
     def _predictor(self) -> Predictor:
         """The ensemble of the bundle. Where the estimator comes from a pickle or another process, a confined process loads it."""
-        check_is_fitted(self)
         if self._loaded is None or self._loaded[0] != os.getpid():
             with TemporaryFolder("estimator") as folder:
                 path = Path(folder) / "model.tabapp"
@@ -159,8 +161,9 @@ class _TabappEstimator(BaseEstimator):
 
     def _predicted(self, X: Any) -> Any:
         """Predictions for X as an array: (rows, classes) or (rows,)."""
-        predictor = self._predictor()
+        check_is_fitted(self)
         frame = self._frame(X, reset=False)
+        predictor = self._predictor()
         return _as_value_error(lambda: predictor.predict_frame(as_text(frame, "X", predictor.schema.columns)).values)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -202,7 +205,7 @@ class TabappClassifier(ClassifierMixin, _TabappEstimator):
             TabappError: no model could be trained.
         """
         frame = self._frame(X, reset=True)
-        labels = _checked_target(y, len(frame), type(self).__name__)
+        labels = _checked_target(X, y, len(frame), type(self).__name__)
         weights = _checked_weights(sample_weight, len(frame))
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
@@ -247,7 +250,7 @@ class TabappRegressor(RegressorMixin, _TabappEstimator):
             TabappError: no model could be trained.
         """
         frame = self._frame(X, reset=True)
-        target = _checked_target(y, len(frame), type(self).__name__).astype(np.float64)
+        target = _checked_target(X, y, len(frame), type(self).__name__).astype(np.float64)
         self._run(frame, pl.Series(target), _checked_weights(sample_weight, len(frame)), {"task": "regression"})
         return self
 
@@ -282,12 +285,12 @@ def _column(name: str, cells: Any) -> pl.Series:
     """A column of an array; numbers among objects become numbers again."""
     if cells.dtype.kind in "biuf":
         return pl.Series(name, cells.astype(np.float32) if cells.dtype == np.float16 else cells)
-    missing = [cell is None or cell != cell for cell in cells]
+    missing = [_is_missing(cell) for cell in cells]
     return from_objects([None if gone else cell for cell, gone in zip(cells.tolist(), missing, strict=True)], name, "X")
 
 
-def _checked_target(y: Any, n_rows: int, name: str) -> Any:
-    """(rows,) y as an array without gaps.
+def _checked_target(X: Any, y: Any, n_rows: int, name: str) -> Any:
+    """(rows,) y as an array without gaps; with a warning if its index has the rows of X in another order.
 
     Raises:
         ValueError: it is None, has another length than X, or contains NaN or infinity.
@@ -297,8 +300,31 @@ def _checked_target(y: Any, n_rows: int, name: str) -> Any:
     target = column_or_1d(y, warn=True)
     if len(target) != n_rows:
         raise ValueError(f"X has {n_rows} rows, but y has {len(target)}.")
+    if target.dtype == object and any(map(_is_missing, target)):
+        raise ValueError("Input y contains missing values.")
     assert_all_finite(target, input_name="y")
+    if is_pandas(X) and hasattr(y, "index") and hasattr(y, "iloc") and _is_reordered(y.index, X.index):
+        warnings.warn(
+            "The index of y has the rows of X in another order, but rows are matched by position. Pass y.loc[X.index] to match "
+            "them by index.",
+            UserWarning,
+            stacklevel=3,
+        )
     return target
+
+
+def _is_reordered(index: Any, other: Any) -> bool:
+    """Whether an index is another one of the same length in another order."""
+    return not index.equals(other) and bool(index.is_unique and other.is_unique and index.isin(other).all())
+
+
+def _is_missing(cell: Any) -> bool:
+    """Whether a cell is None, NaN, NaT or pandas.NA."""
+    try:
+        return cell is None or bool(cell != cell)
+    except TypeError:
+        # pandas.NA has no truth value.
+        return True
 
 
 def _class_names(classes: Any) -> list[str]:

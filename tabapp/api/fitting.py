@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tabapp.api.forks import check_process
 from tabapp.api.frames import is_path, to_polars, write_frame
 from tabapp.api.progress import Progress, check_progress, view_for
 from tabapp.api.runs import Run, find
@@ -106,6 +107,7 @@ def prepare_run(data: Any, options: Mapping[str, Any], runs_dir: Path) -> RunFol
     Raises:
         UsageError, DataError: an option or a table cannot be used.
     """
+    check_process()
     given = dict(options)
     more = {name: table for name in MORE_TABLES if (table := given.pop(name, None)) is not None}
     frame = None if is_path(data) else to_polars(data)

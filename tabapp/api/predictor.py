@@ -6,9 +6,11 @@ import os
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from tabapp.api.forks import check_process
 from tabapp.api.frames import frame_like, is_path, series_like, to_polars
 from tabapp.errors import BundleError, DataError, UsageError, did_you_mean, spelled_in_python
 from tabapp.run.options.units import parse_bytes
@@ -23,6 +25,14 @@ if TYPE_CHECKING:
     from tabapp.task import Task
 
 MissingColumns = Literal["error", "fill"]
+
+
+class _Source(NamedTuple):
+    """What `load` was called with."""
+
+    path: Path
+    trust: Path | None
+    device: str
 
 
 def load(
@@ -43,15 +53,38 @@ def load(
     from tabapp.bundle.confined.box import load_boxed
     from tabapp.bundle.files.targets import target_files
 
+    check_process()
     path = Path(bundle)
     if not path.is_file():
         raise BundleError(f"There is no bundle {path}; check the path.")
-    key = None if trust is None else Path(trust)
-    with target_files(path, trust=key) as files:
+    source = _Source(path.absolute(), None if trust is None else Path(trust).absolute(), device)
+    with target_files(path, trust=source.trust) as files:
         if files[0].target is None:
-            return Predictor(load_boxed(path, trust=key, device=device))
-        each = {file.target: Predictor(load_boxed(file.path, device=device), path) for file in files if file.target}
-        return TargetsPredictor(path, each)
+            return Predictor(load_boxed(path, trust=source.trust, device=device), path, source)
+        each = {
+            file.target: Predictor(load_boxed(file.path, device=device), path, source, file.target)
+            for file in files
+            if file.target
+        }
+        return TargetsPredictor(path, each, source)
+
+
+def _load_again(
+    source: _Source, digests: Mapping[str | None, str], target: str | None = None
+) -> Predictor | TargetsPredictor:
+    """The predictor that a pickle stands for: that of the whole bundle, or of one of its targets.
+
+    Raises:
+        BundleError: the file is gone, or is another bundle than when the pickle was made.
+        UsageError: as `load`.
+    """
+    loaded = load(source.path, trust=source.trust, device=source.device)
+    found: dict[str | None, Predictor] = (
+        {None: loaded} if isinstance(loaded, Predictor) else {name: loaded[name] for name in loaded}
+    )
+    if any(name not in found or found[name]._digest() != digest for name, digest in digests.items()):  # pyright: ignore[reportPrivateUsage]
+        raise BundleError(f"{source.path} has changed since its predictor was pickled; load it again.")
+    return loaded if target is None else found[target]
 
 
 class Predictor:
@@ -59,12 +92,23 @@ class Predictor:
 
     Every method that predicts takes the path of a file, or a polars, pandas or pyarrow table, and keeps the rows and their order. A
     pandas table gets pandas results with its index; everything else gets polars results. Columns may be in any order; columns that
-    training did not have are ignored, with a warning.
+    training did not have are ignored, with a warning. A pickle holds the path of the bundle, which is loaded again.
     """
 
-    def __init__(self, loaded: LoadedBundle, path: Path | None = None) -> None:
+    def __init__(self, loaded: LoadedBundle, path: Path, source: _Source, target: str | None = None) -> None:
         self._loaded = loaded
-        self._path = loaded.contents.path if path is None else path
+        self._path = path
+        self._source = source
+        self._target = target
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _load_again, (self._source, {self._target: self._digest()}, self._target)
+
+    def _digest(self) -> str:
+        """What the bundle contains, by the checksums of its members."""
+        import msgspec
+
+        return sha256(msgspec.json.encode(self._loaded.contents.manifest)).hexdigest()
 
     @property
     def path(self) -> Path:
@@ -227,6 +271,7 @@ class Predictor:
     def _text_of(self, data: Any, missing_columns: str, max_memory: str | int | None) -> pl.DataFrame:
         if missing_columns not in ("error", "fill"):
             raise UsageError(f"missing_columns={missing_columns!r} is not known; use 'error' or 'fill'.")
+        check_process()
         with spelled_in_python():
             return self._text(data, max_memory)
 
@@ -254,9 +299,14 @@ class TargetsPredictor:
     Methods take the same data as those of `Predictor`.
     """
 
-    def __init__(self, path: Path, predictors: Mapping[str, Predictor]) -> None:
+    def __init__(self, path: Path, predictors: Mapping[str, Predictor], source: _Source) -> None:
         self._path = path
         self._predictors = dict(predictors)
+        self._source = source
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        digests = {target: each._digest() for target, each in self._predictors.items()}  # pyright: ignore[reportPrivateUsage]
+        return _load_again, (self._source, digests)
 
     @property
     def path(self) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tabapp.api.forks import check_process
 from tabapp.api.frames import is_path, to_polars
 from tabapp.errors import DataError, UsageError, did_you_mean, spelled_in_python
 from tabapp.run.options.config import DESCRIBING, RunConfig, config_from_keywords, with_column_names
@@ -31,6 +32,7 @@ def profile(data: Any, **options: Any) -> Profile:
     from tabapp.data.profile import make_profile, schema_with_warnings
     from tabapp.metrics import default_metric
 
+    check_process()
     for option in options:
         if option not in DESCRIBING:
             raise UsageError(f"There is no option {option!r} of profile{did_you_mean(option, DESCRIBING) or '.'}")

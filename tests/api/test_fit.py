@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -135,6 +136,22 @@ def test_predicting_a_file_gives_the_same(run, tmp_path):
     frame.write_csv(tmp_path / "new.csv")
     predictor = run.predictor()
     assert predictor.predict(tmp_path / "new.csv").equals(predictor.predict(frame))
+
+
+def test_a_pickled_predictor_loads_its_bundle_again(run, regression, tmp_path):
+    path = tmp_path / "shop.tabapp"
+    run.export(path)
+    predictor = tabapp.load(path)
+    pickled = pickle.dumps(predictor)
+    again = pickle.loads(pickled)
+    assert again.path == path
+    assert again.predict(customers()).equals(predictor.predict(customers()))
+    regression.export(path)
+    with pytest.raises(tabapp.BundleError, match="has changed since its predictor was pickled"):
+        pickle.loads(pickled)
+    path.unlink()
+    with pytest.raises(tabapp.BundleError, match="There is no bundle"):
+        pickle.loads(pickled)
 
 
 def test_memory_to_predict_a_file_is_limited(run, tmp_path):

@@ -163,6 +163,21 @@ def test_labels_come_back_as_they_were(labels):
 
 
 @pytest.mark.slow
+def test_y_in_another_order_than_x_is_warned_about():
+    table = pd.DataFrame(houses().to_dict(as_series=False))
+    price = table.pop("price")
+    with pytest.warns(UserWarning, match=r"The index of y has the rows of X in another order.*Pass y\.loc"):
+        TabappRegressor(**FAST).fit(table, price.sample(frac=1, random_state=0))
+
+
+@pytest.mark.parametrize("gap", [None, pd.NA, float("nan"), pd.NaT])
+def test_missing_labels_are_rejected(gap):
+    labels = pd.Series(["yes", "no"] * 15, dtype=object)
+    labels[3] = gap
+    with pytest.raises(ValueError, match="Input y contains missing values"):
+        TabappClassifier(**FAST).fit(np.zeros((30, 2)), labels)
+
+
 def test_a_regressor_predicts_numbers():
     frame = houses()
     regressor = TabappRegressor(**FAST).fit(frame.drop("price"), frame["price"].to_numpy())

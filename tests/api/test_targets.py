@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import zipfile
 from pathlib import Path
 
@@ -53,6 +54,13 @@ def test_each_target_has_its_own_predictor(predictor: tabapp.TargetsPredictor) -
     assert "'price', 'city'" in repr(predictor)
     with pytest.raises(KeyError, match="is not a target"):
         predictor["town"]
+
+
+def test_the_predictor_of_a_target_is_pickled_alone_or_with_the_others(predictor: tabapp.TargetsPredictor) -> None:
+    frame = pl.read_csv(FIXTURE / ROWS)
+    for again in (pickle.loads(pickle.dumps(predictor["city"])), pickle.loads(pickle.dumps(predictor))["city"]):
+        assert again.target == "city"
+        assert again.predict(frame).equals(predictor["city"].predict(frame))
 
 
 def test_targets_are_a_list_or_one_text() -> None:
