@@ -18,6 +18,7 @@ from tabapp.data.duplicates import repeated_columns
 from tabapp.data.forms.missing import DOUBTFUL_MISSING, MISSING
 from tabapp.data.kinds.kinds import judge, needs_search
 from tabapp.data.leaks import rows_to_sample
+from tabapp.data.marks import with_companions
 from tabapp.data.reading.read import ReadOptions
 from tabapp.data.reading.sample import Sample, read_sample
 from tabapp.data.schema import KINDS, Column, DataWarning, Role, Schema
@@ -86,6 +87,7 @@ def infer_schema(
     copies = _copies(columns, values, target)
     columns = [_ignore_copy(column, copies.get(column.name), target) for column in columns]
     _check_roles(columns)
+    columns = with_companions(columns, values)
     n_usable = values[target].n_present
     schema = Schema(
         columns=tuple(columns),
@@ -148,7 +150,7 @@ def compare_with_test(frame: pl.DataFrame, test: pl.DataFrame, schema: Schema) -
     if n_rows < MINIMUM_ROWS:
         return []
     present = set(test.columns)
-    common = [column.name for column in schema.features if column.name in present]
+    common = [column.name for column in schema.features if (column.marks_of or column.name) in present]
     sides = [
         typed_frame(side.gather_every(max(1, side.height // n_rows)).head(n_rows), schema) for side in (frame, test)
     ]

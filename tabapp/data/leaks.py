@@ -170,9 +170,18 @@ def find_leaks(
     if classes == 0:
         found |= _parts_of_target(examined, features, answer, target, found)
     found |= _known_afterwards(scores, target, found)
-    found |= _similar_names(examined, target, found)
-    found |= _after_target(columns, target, found)
+    found = _of_files(columns, found)
+    of_file = [column for column in columns if column.marks_of is None]
+    found |= _similar_names([column for column in examined if column.marks_of is None], target, found)
+    found |= _after_target(of_file, target, found)
     return found
+
+
+def _of_files(columns: Sequence[Column], found: Mapping[str, str]) -> dict[str, str]:
+    """The leaks by column of the file: that of a companion is one of its column."""
+    sources = {column.name: column.marks_of for column in columns if column.marks_of is not None}
+    own = {name: sentence for name, sentence in found.items() if name not in sources}
+    return {sources[name]: f"Its marks: {found[name]}" for name in found if name in sources} | own
 
 
 def _most_related(

@@ -83,7 +83,7 @@ class ColumnMatcher:
 
     def __init__(self, schema: Schema, columns: Sequence[str]) -> None:
         self._schema, self._columns = schema, columns
-        self._cells = {column.name: _Cells() for column in schema.features if column.name in set(columns)}
+        self._cells = {column.name: _Cells() for column in schema.inputs if column.name in set(columns)}
         self.n_rows = 0
 
     def add(self, frame: pl.DataFrame) -> None:
@@ -95,13 +95,13 @@ class ColumnMatcher:
     def matches(self) -> list[Match]:
         """The findings so far, the most severe first."""
         schema, found = self._schema, list[Match]()
-        for column in schema.features:
+        for column in schema.inputs:
             if column.name in self._cells:
                 found += _match(column, self._cells[column.name], self.n_rows)
             else:
                 message = f"is not in the file; it was {column.kind} in training"
                 found.append(Match(finding="missing", column=column.name, refused=True, message=message))
-        known = {column.name for column in schema.columns}
+        known = {column.name for column in schema.columns_of_file}
         for name in self._columns:
             if name not in known:
                 message = "is not known from training and is ignored"

@@ -101,7 +101,7 @@ def make_profile(file: str, reading: Reading, schema: Schema, metric: str, n_mor
             bytes=reading.n_bytes,
             repairs=tuple(reading.warnings),
         ),
-        columns=tuple(_column_profile(column) for column in schema.columns),
+        columns=tuple(_column_profile(column) for column in schema.columns_of_file),
         target=schema.target,
         target_reason=schema.target_reason,
         task=schema.task,

@@ -11,6 +11,8 @@ from tabapp.task import Task
 Kind = Literal["numeric", "categorical", "boolean", "datetime", "text", "identifier", "constant"]
 Role = Literal["feature", "target", "weight", "group", "time", "ignore"]
 
+FEWEST_MARKED = 5
+"""A column with fewer marked cells has no companion."""
 KINDS: tuple[Kind, ...] = ("numeric", "categorical", "boolean", "datetime", "text", "identifier", "constant")
 
 
@@ -34,7 +36,10 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         datetime_format: the strftime format that reads a datetime column.
         decimal, thousands: separators inside numbers written as text.
         unit: the one currency, percent sign or unit around the numbers of a numeric column; values do not contain it.
+        notation: what else may be beside numbers, as in `tabapp.data.forms.numbers.NumberFormat`.
         overridden: the user set the kind or the role.
+        marks_of: the column of the file whose marks this companion column holds; None for a column of the file. A mark is the part
+            of a cell beside its value, such as the "<" of "<0.5"; a cell without a mark is missing.
     """
 
     name: str
@@ -57,7 +62,9 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     decimal: str = "."
     thousands: str | None = None
     unit: str | None = None
+    notation: str = "exact"
     overridden: bool = False
+    marks_of: str | None = None
 
 
 class DataWarning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -80,7 +87,7 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """All columns of a table, its target and its task.
 
     Attributes:
-        columns: in file order, the target included.
+        columns: in file order, the target included. The marks of a column follow it as a companion column (`Column.marks_of`).
         target: name of the target column.
         target_reason: one sentence on why it was chosen.
         task: what kind of prediction it is, with `task_reason`.
@@ -112,8 +119,23 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def features(self) -> tuple[Column, ...]:
-        """The columns that models learn from, in file order."""
+        """The columns that models learn from, in file order, each followed by its companion."""
         return tuple(column for column in self.columns if column.role == "feature")
+
+    @property
+    def columns_of_file(self) -> tuple[Column, ...]:
+        """The columns without companions."""
+        return tuple(column for column in self.columns if column.marks_of is None)
+
+    @property
+    def inputs(self) -> tuple[Column, ...]:
+        """The features without companions: the columns that a file to predict must have."""
+        return tuple(column for column in self.columns if column.role == "feature" and column.marks_of is None)
+
+    @property
+    def companions(self) -> dict[str, Column]:
+        """The companion columns by the column whose marks they hold."""
+        return {column.marks_of: column for column in self.columns if column.marks_of is not None}
 
     @property
     def target_ratio(self) -> float:

@@ -24,9 +24,18 @@ def schema_problem(schema: Schema) -> str | None:
     if min(schema.rows, schema.rows_without_target) < 0:
         return "its schema has a negative number of rows"
     for column in schema.columns:
-        if problem := _column_problem(column):
+        if problem := _column_problem(column) or _companion_problem(column, schema):
             return f"the column {column.name[:_SHOWN]!r} of its schema has {problem}"
+    if len(schema.companions) < sum(column.marks_of is not None for column in schema.columns):
+        return "its schema has two companions of one column"
     return None
+
+
+def _companion_problem(column: Column, schema: Schema) -> str | None:
+    if column.marks_of is None:
+        return None
+    features = {each.name for each in schema.inputs if each.kind in ("numeric", "datetime")}
+    return None if column.kind == "categorical" and column.marks_of in features else "marks of no feature with marks"
 
 
 def _column_problem(column: Column) -> str | None:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
-from tabapp.data.forms.clock import CLOCK
+from tabapp.data.forms.clock import CLOCKS
 from tabapp.data.limits import panics_as_errors
 from tabapp.data.schema import Column, Kind
 from tabapp.data.small import SMALL
@@ -108,7 +108,7 @@ def _as_text(column: pl.Series, where: str, like: Column | None) -> pl.Series:
 
 def _numbers_as_text(texts: pl.Series, like: Column) -> pl.Series:
     """Numbers with a decimal point in the format of a column."""
-    if like.unit != CLOCK and like.decimal == ".":
+    if like.unit not in CLOCKS and like.decimal == ".":
         return texts
     spelled = [None if text is None else spelled_number(text, like) for text in texts.to_list()]
     return pl.Series(texts.name, spelled, dtype=pl.String)
@@ -119,7 +119,7 @@ def spelled_number(text: str, like: Column) -> str:
 
     A column of numbers such as 1.234,5 would read 1.500 as 1500, and 1234.5 not at all. A column of times reads durations.
     """
-    if like.unit == CLOCK:
+    if like.unit in CLOCKS:
         return f"PT{format(Decimal(text), 'f')}S"
     if like.decimal == ".":
         return text

@@ -197,7 +197,7 @@ def _labels(column: Column, values: Values) -> Mapping[str, int]:
 
 def format_of(column: Column) -> NumberFormat:
     """The format of a column's numbers."""
-    return NumberFormat(column.decimal, column.thousands, column.unit)
+    return NumberFormat(column.decimal, column.thousands, column.unit, column.notation)
 
 
 def _all_numbers(values: Values) -> bool:

@@ -9,11 +9,12 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp.data.columns import column_of
-from tabapp.data.forms.clock import CLOCK
+from tabapp.data.forms.clock import CLOCKS
 from tabapp.data.forms.missing import is_missing, strip
 from tabapp.data.forms.moments import parse_dates
 from tabapp.data.forms.numbers import parse_numbers
 from tabapp.data.kinds.booleans import FALSE_SPELLINGS, TRUE_SPELLINGS, false_and_true
+from tabapp.data.marks import marks_in
 from tabapp.data.schema import Column, Schema
 from tabapp.data.target import format_of
 from tabapp.errors import DataError, option
@@ -56,7 +57,7 @@ def _typed_values(texts: pl.Series, column: Column, as_label: bool) -> pl.Series
 
 def _plain_numbers(texts: pl.Series, column: Column) -> pl.Series | None:
     """Fast path for a column whose cells are all empty or plain finite numbers; None if it does not apply."""
-    if column.decimal != "." or column.unit == CLOCK or len(column.missing_spellings):
+    if column.decimal != "." or column.unit in CLOCKS or column.notation == "share" or len(column.missing_spellings):
         return None
     numbers = texts.cast(pl.Float64, strict=False)
     n_known = len(texts) - texts.null_count()
@@ -73,7 +74,7 @@ def _normalize_booleans(texts: pl.Series, column: Column) -> pl.Series:
 
 
 def typed_frame(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
-    """Convert all columns with a role other than "ignore", in the order of the schema.
+    """Convert all columns with a role other than "ignore", in the order of the schema, each followed by its companion.
 
     A column that the frame lacks becomes all null, except the target, which is omitted.
 
@@ -82,10 +83,16 @@ def typed_frame(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     """
     columns: list[pl.Series] = []
     present = set(frame.columns)
+    known = {column.name: column for column in schema.columns}
     for column in schema.columns:
         if column.role == "ignore":
             continue
-        if column.name in present:
+        if column.marks_of is not None:
+            source = column.marks_of if column.marks_of in present else None
+            empty = pl.Series([None] * frame.height, dtype=pl.String)
+            texts = empty if source is None else frame[source]
+            columns.append(marks_in(texts, known[column.marks_of], column).alias(column.name))
+        elif column.name in present:
             as_label = column.role == "target" and schema.task != "regression"
             columns.append(typed_column(frame[column.name], column, as_label=as_label))
         elif column.role != "target":
@@ -120,12 +127,12 @@ class ColumnCheck:
     def __init__(self, schema: Schema, columns: Sequence[str]) -> None:
         self._schema, self._columns = schema, columns
         there = set(columns)
-        self._absent = [column.name for column in schema.features if column.name not in there]
+        self._absent = [column.name for column in schema.inputs if column.name not in there]
         self._counts: dict[str, tuple[int, int]] = {}
 
     def add(self, frame: pl.DataFrame) -> ColumnCheck:
         """Count the cells of a part that are not missing, and those that parse as the kind of their column."""
-        for column in self._schema.features:
+        for column in self._schema.inputs:
             if column.name not in self._absent and column.kind in ("numeric", "datetime"):
                 present, parsed = parsed_cells(column_of(frame, column.name), column)
                 before = self._counts.get(column.name, (0, 0))
@@ -141,7 +148,7 @@ class ColumnCheck:
         absent, mistyped = self._absent, self._mistyped()
         _reject_columns(absent, mistyped, fill_missing)
         notes: list[str] = []
-        known = {column.name for column in self._schema.columns}
+        known = {column.name for column in self._schema.columns_of_file}
         extra = [name for name in self._columns if name not in known]
         if extra:
             shown = ", ".join(repr(name) for name in extra[:5]) + (" …" if len(extra) > 5 else "")

@@ -136,9 +136,12 @@ class Explainer:
         labels: Labels | None = None,
     ) -> None:
         self.columns = [column.name for column in schema.features]
-        if len(self.columns) > MOST_COLUMNS:
+        self._inputs = [column.name for column in schema.inputs]
+        companions = {name: column.name for name, column in schema.companions.items()}
+        self._units = [(name, companions[name]) if name in companions else (name,) for name in self._inputs]
+        if len(self._inputs) > MOST_COLUMNS:
             raise UsageError(
-                f"The bundle has {len(self.columns):,} feature columns. "
+                f"The bundle has {len(self._inputs):,} feature columns. "
                 f"Predictions from at most {MOST_COLUMNS:,} columns can be explained."
             )
         self._predict = predict
@@ -146,7 +149,7 @@ class Explainer:
         self._decompose = decompose
         self._labels = labels
         self._schema = schema
-        self.reference = _thinned(reference[self.columns], Effort().evaluations // (4 * len(self.columns)))
+        self.reference = _thinned(reference[self.columns], Effort().evaluations // (4 * len(self._inputs)))
         self._reference_values = predict(self.reference)
 
     def code_of(self, label: str | None, predicted: Float64) -> int:
@@ -224,9 +227,9 @@ class Explainer:
         for index, number in enumerate(numbers):
             row = typed[index : index + 1]
             values = shapley_values(
-                output, row, self.reference, self.columns, reference_outputs=reference, effort=effort
+                output, row, self.reference, self._units, reference_outputs=reference, effort=effort
             )
-            found.append(_explained(number, predictions[index], values, self.columns, neighbors[index]))
+            found.append(_explained(number, predictions[index], values, self._inputs, neighbors[index]))
             if progress is not None:
                 progress((index + 1) / len(numbers))
         return Explanations(

@@ -115,7 +115,7 @@ def shapley_values(
     output: Output,
     row: pl.DataFrame,
     reference: pl.DataFrame,
-    columns: Sequence[str],
+    columns: Sequence[str | tuple[str, ...]],
     *,
     reference_outputs: Float64 | None = None,
     effort: Effort = Effort(),
@@ -128,7 +128,7 @@ def shapley_values(
     Args:
         row: one typed row.
         reference: at least one typed row with the same columns.
-        columns: names of the columns that get a value.
+        columns: names of the columns that get a value, or groups of them that get one together.
         reference_outputs: (reference rows,) their outputs if they are known.
 
     Raises:
@@ -136,15 +136,16 @@ def shapley_values(
     """
     if not reference.height:
         raise ValueError("Shapley values need a reference row")
+    units = [(column,) if isinstance(column, str) else column for column in columns]
     stacked = pl.concat([reference, row])
     if reference_outputs is None:
         both = output(stacked)
         reference_outputs, own = both[:-1], float(both[-1])
     else:
         own = float(output(row)[0])
-    games = _games(stacked, columns, reference_outputs, own, effort)
+    games = _games(stacked, units, reference_outputs, own, effort)
     generator = np.random.default_rng(seed)
-    n_evaluated = _evaluate(output, stacked, columns, _enumerated(games))
+    n_evaluated = _evaluate(output, stacked, units, _enumerated(games))
     sampled = [game for game in games if not game.is_enumerated]
     n_pairs = PAIRS if len(columns) <= MANY_COLUMNS else 2
     while sampled:
@@ -152,7 +153,7 @@ def shapley_values(
         wanted = [
             (game, _coalitions(both)) for game, drawn in orders for order in drawn for both in (order, order[::-1])
         ]
-        n_evaluated += _evaluate(output, stacked, columns, wanted)
+        n_evaluated += _evaluate(output, stacked, units, wanted)
         for game, drawn in orders:
             game.estimates += [(game.along(order) + game.along(order[::-1])) / 2 for order in drawn]
         if _errors(games, len(columns)).max() <= effort.tolerance or n_evaluated >= effort.evaluations:
@@ -171,14 +172,15 @@ def shapley_values(
 
 
 def _games(
-    stacked: pl.DataFrame, columns: Sequence[str], reference_outputs: Float64, own: float, effort: Effort
+    stacked: pl.DataFrame, units: Sequence[Sequence[str]], reference_outputs: Float64, own: float, effort: Effort
 ) -> list[_Game]:
     """A game for each reference row; the last of the stacked rows is the explained one."""
     n_reference = stacked.height - 1
-    differs = np.zeros((n_reference, len(columns)), dtype=bool)
-    for position, name in enumerate(columns):
-        cells = stacked[name]
-        differs[:, position] = cells[:-1].ne_missing(cells[-1:].extend_constant(cells[-1], n_reference - 1)).to_numpy()
+    differs = np.zeros((n_reference, len(units)), dtype=bool)
+    for position, unit in enumerate(units):
+        for cells in map(stacked.get_column, unit):
+            own_cell = cells[-1:].extend_constant(cells[-1], n_reference - 1)
+            differs[:, position] |= cells[:-1].ne_missing(own_cell).to_numpy()
     games: list[_Game] = []
     for index in range(n_reference):
         active = np.flatnonzero(differs[index])
@@ -199,7 +201,7 @@ def _coalitions(order: npt.NDArray[np.intp]) -> list[int]:
 
 
 def _evaluate(
-    output: Output, stacked: pl.DataFrame, columns: Sequence[str], wanted: Sequence[tuple[_Game, list[int]]]
+    output: Output, stacked: pl.DataFrame, units: Sequence[Sequence[str]], wanted: Sequence[tuple[_Game, list[int]]]
 ) -> int:
     """Compute the outputs of coalitions that are not known yet; returns their number."""
     missing: dict[tuple[int, int], _Game] = {}
@@ -213,19 +215,21 @@ def _evaluate(
     n_rows = max(1, CELLS_AT_ONCE // stacked.width)
     for start in range(0, len(found), n_rows):
         part = found[start : start + n_rows]
-        rows = _mixed_rows(stacked, columns, [(game, coalition) for (_, coalition), game in part])
+        rows = _mixed_rows(stacked, units, [(game, coalition) for (_, coalition), game in part])
         for ((_, coalition), game), value in zip(part, output(rows).tolist(), strict=True):
             game.outputs[coalition] = value
     return len(missing)
 
 
-def _mixed_rows(stacked: pl.DataFrame, columns: Sequence[str], wanted: Sequence[tuple[_Game, int]]) -> pl.DataFrame:
+def _mixed_rows(
+    stacked: pl.DataFrame, units: Sequence[Sequence[str]], wanted: Sequence[tuple[_Game, int]]
+) -> pl.DataFrame:
     """Rows with the columns of a coalition from the explained row and the others from the reference row of the game."""
     own = stacked.height - 1
-    source = np.repeat(np.array([game.reference for game, _ in wanted])[:, None], len(columns), axis=1)
+    source = np.repeat(np.array([game.reference for game, _ in wanted])[:, None], len(units), axis=1)
     for line, (game, coalition) in enumerate(wanted):
         source[line, [column for bit, column in enumerate(game.columns.tolist()) if coalition >> bit & 1]] = own
-    position = {name: index for index, name in enumerate(columns)}
+    position = {name: index for index, unit in enumerate(units) for name in unit}
     everywhere = np.full(len(wanted), own)
     return pl.DataFrame(
         [

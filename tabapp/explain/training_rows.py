@@ -25,7 +25,7 @@ def training_cells(neighbor: NeighborLike, training: pl.DataFrame, schema: Schem
     cells = training.row(neighbor.row, named=True)
     if not _is_same(cells[schema.target], neighbor.target):
         return None
-    return {column.name: cells.get(column.name) for column in schema.features}
+    return {column.name: cells.get(column.name) for column in schema.inputs}
 
 
 def _is_same(cell: str | None, target: str | float) -> bool:

@@ -124,7 +124,7 @@ def changed_rows(
     Raises:
         UsageError: a column is not a feature, or a value is not of its kind.
     """
-    features = {column.name: column for column in schema.features}
+    features = {column.name: column for column in schema.inputs}
     notes: list[str] = []
     for name, value in settings.items():
         if name not in features:
@@ -144,7 +144,14 @@ def changed_rows(
     return frame, notes
 
 
-def curve(predict: Predict, row: pl.DataFrame, column: Column, reference: pl.Series, code: int) -> Curve | None:
+def curve(
+    predict: Predict,
+    row: pl.DataFrame,
+    column: Column,
+    reference: pl.Series,
+    code: int,
+    companions: Mapping[str, Column] = {},
+) -> Curve | None:
     """The output of a row as one column changes; None for a column without values to try.
 
     Args:
@@ -152,6 +159,7 @@ def curve(predict: Predict, row: pl.DataFrame, column: Column, reference: pl.Ser
         row: one typed row.
         reference: typed values of the reference rows in this column.
         code: position of the class whose probability is shown; not used in a regression.
+        companions: `Schema.companions`; a changed cell has no mark.
     """
     own = column_of(row, column.name)
     labels: tuple[str, ...] = ()
@@ -169,7 +177,7 @@ def curve(predict: Predict, row: pl.DataFrame, column: Column, reference: pl.Ser
         labels = tuple(_text(value, column) for value in values)
     if len(values) < 2:
         return None
-    rows = _with_values(row, [{column.name: value} for value in values])
+    rows = _with_values(row, [{column.name: value} for value in values], companions)
     outputs = _outputs(predict(rows), code)
     numbers = () if labels else tuple(float(value) for value in values)
     return Curve(column.name, numbers, labels, tuple(outputs.tolist()))
@@ -193,7 +201,7 @@ def counterfactuals(
         reference: typed rows, for plausible values.
         fixed: names of columns that keep their values.
     """
-    free = [column for column in schema.features if column.name not in fixed]
+    free = [column for column in schema.inputs if column.name not in fixed]
     options = {
         column.name: [
             value
@@ -215,7 +223,7 @@ def counterfactuals(
         )[:MOST_ROWS]
         if not candidates:
             break
-        scores = goal.score(predict(_with_values(row, candidates)))
+        scores = goal.score(predict(_with_values(row, candidates, schema.companions)))
         tried = [
             _Change(values, float(score), _distance(schema, row, values))
             for values, score in zip(candidates, scores, strict=True)
@@ -262,7 +270,7 @@ def _nearer(predict: Predict, schema: Schema, row: pl.DataFrame, goal: Goal, cha
             if middle in (near, far):
                 break
             values = {**change.values, name: float(middle)}
-            score = float(goal.score(predict(_with_values(row, [values])))[0])
+            score = float(goal.score(predict(_with_values(row, [values], schema.companions)))[0])
             if score >= 0:
                 far = float(middle)
                 change = _Change(values, score, _distance(schema, row, values))
@@ -272,7 +280,7 @@ def _nearer(predict: Predict, schema: Schema, row: pl.DataFrame, goal: Goal, cha
 
 
 def _finished(predict: Predict, schema: Schema, row: pl.DataFrame, change: _Change) -> Counterfactual:
-    predicted = np.atleast_1d(predict(_with_values(row, [change.values]))[0])
+    predicted = np.atleast_1d(predict(_with_values(row, [change.values], schema.companions))[0])
     texts = {name: _text(value, schema.column(name)) for name, value in change.values.items()}
     return Counterfactual(texts, tuple(predicted.tolist()), change.distance)
 
@@ -291,9 +299,15 @@ def _unique(candidates: Any) -> list[dict[str, Any]]:
     return list({tuple(sorted(values.items(), key=lambda item: item[0])): values for values in candidates}.values())
 
 
-def _with_values(row: pl.DataFrame, changes: Sequence[dict[str, Any]]) -> pl.DataFrame:
-    """The row once for each change, with the changed values."""
+def _with_values(
+    row: pl.DataFrame, changes: Sequence[dict[str, Any]], companions: Mapping[str, Column]
+) -> pl.DataFrame:
+    """The row once for each change, with the changed values, which have no marks."""
     n_rows = len(changes)
+    if companions:
+        changes = [
+            {**values, **{companions[name].name: None for name in values if name in companions}} for values in changes
+        ]
     columns: list[pl.Series] = []
     for cells in row.get_columns():
         repeated = cells.gather([0] * n_rows)
@@ -319,7 +333,7 @@ def _text(value: Any, column: Column) -> str:
     """A value as a file of this schema spells it."""
     if column.kind == "numeric":
         text = str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else f"{value:.6g}"
-        return text.replace(".", column.decimal)
+        return text.replace(".", column.decimal) + ("%" if column.notation == "share" else "")
     if column.kind == "datetime":
         return value.strftime(column.datetime_format or "%Y-%m-%d")
     return str(value)

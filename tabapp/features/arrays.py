@@ -49,7 +49,7 @@ class FeatureSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         numeric: names of the numeric columns, in order.
         categorical: names of the categorical columns, in order.
         cardinalities: number of codes of each categorical column, including the two reserved ones (see `Table`).
-        sources: for each feature (numeric, then categorical) the data column that it is computed from.
+        sources: for each feature (numeric, then categorical) the column of the file that it is computed from.
         partners: index and second data column of the features that are computed from two.
     """
 

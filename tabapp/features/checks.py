@@ -19,6 +19,7 @@ from tabapp.features.columns import (
     NumericStep,
     Step,
     TextStep,
+    source_of,
 )
 from tabapp.features.derived import Deviation
 from tabapp.features.saved import demand
@@ -92,11 +93,15 @@ def check_against_schema(steps: Sequence[Step], schema: Schema) -> None:
     Raises:
         ValueError: a column is missing or has another kind.
     """
-    kinds = {column.name: column.kind for column in schema.features}
+    features = {column.name: column for column in schema.features}
     for step in steps:
-        demand(step.column in kinds, f"the schema has no feature {step.column!r}")
-        allowed = _STEPS_OF_KIND.get(kinds[step.column], (CategoricalStep,))
-        demand(isinstance(step, allowed), f"{step.column!r} is {kinds[step.column]} in the schema")
+        demand(step.column in features, f"the schema has no feature {step.column!r}")
+        column = features[step.column]
+        demand(
+            isinstance(step, _STEPS_OF_KIND.get(column.kind, (CategoricalStep,))),
+            f"{step.column!r} is {column.kind} in the schema",
+        )
+        demand(source_of(step) == (column.marks_of or column.name), f"{step.column!r} has the marks of another column")
 
 
 def _check_derived(state: PreparerState, arrays: Arrays, n_numbers: int) -> None:

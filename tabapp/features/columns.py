@@ -155,6 +155,7 @@ class CategoricalStep(msgspec.Struct, frozen=True, tag="categorical", forbid_unk
         counts: number of occurrences of each level in training.
         frequency: also give the training count of the level as a number (1 for a level without a separate code).
         order: levels that have an order, lowest first; the rank is also given as a number.
+        marks_of: the column of the file whose marks these are; None for a column of the file.
     """
 
     column: str
@@ -162,10 +163,18 @@ class CategoricalStep(msgspec.Struct, frozen=True, tag="categorical", forbid_unk
     counts: tuple[int, ...]
     frequency: bool
     order: tuple[str, ...] = ()
+    marks_of: str | None = None
 
     @classmethod
     def fit(
-        cls, column: str, values: pl.Series, max_levels: int, many: int, frequency: bool, order: tuple[str, ...] = ()
+        cls,
+        column: str,
+        values: pl.Series,
+        max_levels: int,
+        many: int,
+        frequency: bool,
+        order: tuple[str, ...] = (),
+        marks_of: str | None = None,
     ) -> CategoricalStep:
         """Fit the levels on training rows.
 
@@ -174,12 +183,14 @@ class CategoricalStep(msgspec.Struct, frozen=True, tag="categorical", forbid_unk
             many: a column with more levels has high cardinality, and its levels that occur once have no separate code.
             frequency: give the counts of levels if the column has high cardinality.
             order: levels that have an order.
+            marks_of: the column of the file whose marks the values are.
         """
         table = values.alias("level").drop_nulls().value_counts(name="count")
         table = table.sort(["count", "level"], descending=[True, False])
         high = table.height > many
         kept = (table.filter(pl.col("count") > 1) if high else table).head(max_levels)
-        return cls(column, tuple(kept["level"].to_list()), tuple(kept["count"].to_list()), frequency and high, order)
+        levels, counts = kept["level"].to_list(), kept["count"].to_list()
+        return cls(column, tuple(levels), tuple(counts), frequency and high, order, marks_of)
 
     @property
     def cardinality(self) -> int:
@@ -223,3 +234,8 @@ def _codes_of(levels: tuple[str, ...]) -> dict[str, int]:
 
 
 Step = NumericStep | BooleanStep | DatetimeStep | TextStep | CategoricalStep
+
+
+def source_of(step: Step) -> str:
+    """The column of the file that a step's features are computed from."""
+    return step.marks_of or step.column if isinstance(step, CategoricalStep) else step.column

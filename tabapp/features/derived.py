@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp.features.arrays import MOST_DERIVED
-from tabapp.features.columns import CategoricalStep, Int32, Step, TextStep
+from tabapp.features.columns import CategoricalStep, Int32, Step, TextStep, source_of
 from tabapp.features.target_encoding import Target, classes_to_encode
 from tabapp.task import Task
 
@@ -102,8 +102,8 @@ def name_and_columns(feature: Derived, made: Sequence[tuple[str, str]], steps: S
     """
     if isinstance(feature, Deviation):
         name, column = made[feature.number]
-        category = steps[feature.step].column
-        return f"{name} - mean by {category}", column, category
+        step = steps[feature.step]
+        return f"{name} - mean by {step.column}", column, source_of(step)
     (first, column), (second, other) = made[feature.first], made[feature.second]
     return f"{first} {SIGNS[feature.operation]} {second}", column, other
 

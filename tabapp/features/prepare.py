@@ -19,7 +19,16 @@ from tabapp.data.schema import Column, Schema
 from tabapp.errors import BundleError
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.features.checks import check_against_schema, check_state, expected_arrays
-from tabapp.features.columns import BooleanStep, CategoricalStep, DatetimeStep, Int32, NumericStep, Step, TextStep
+from tabapp.features.columns import (
+    BooleanStep,
+    CategoricalStep,
+    DatetimeStep,
+    Int32,
+    NumericStep,
+    Step,
+    TextStep,
+    source_of,
+)
 from tabapp.features.derived import Derived, Deviation, Numbers, name_and_columns, select
 from tabapp.features.quantile import QuantileMap
 from tabapp.features.saved import demand, read_arrays
@@ -250,6 +259,9 @@ class FeaturePreparer:
             del state["recipe"]["rows"]
         if not self.recipe.derived:
             del state["recipe"]["derived"], state["derived"], state["spec"]["partners"]
+        for step in state["steps"]:
+            if step.get("marks_of", "") is None:
+                del step["marks_of"]
         write_json(folder / STATE_FILE, state)
         write_bytes(
             folder / _ARRAYS, save_arrays({name: np.ascontiguousarray(array) for name, array in arrays.items()})
@@ -342,7 +354,13 @@ def _fit_step(column: Column, values: pl.Series, recipe: FeatureRecipe) -> Step:
     embedded = recipe.numeric != "raw"
     max_levels = _MAX_LEVELS_EMBEDDED if embedded else _MAX_LEVELS_RAW
     return CategoricalStep.fit(
-        column.name, values, max_levels, _MANY_LEVELS, frequency=not embedded, order=column.order
+        column.name,
+        values,
+        max_levels,
+        _MANY_LEVELS,
+        frequency=not embedded,
+        order=column.order,
+        marks_of=column.marks_of,
     )
 
 
@@ -399,8 +417,8 @@ def _deduplicate(indicators: list[int], missing: npt.NDArray[np.bool_]) -> list[
 
 
 def _spec(state: PreparerState) -> FeatureSpec:
-    made = [(name, step.column) for step in state.steps for name in step.names()]
-    made += [(name, state.steps[column.step].column) for column in state.encoded for name in column.names]
+    made = [(name, source_of(step)) for step in state.steps for name in step.names()]
+    made += [(name, source_of(state.steps[column.step])) for column in state.encoded for name in column.names]
     partners: dict[int, str] = {}
     for feature in state.derived:
         name, column, partners[len(made)] = name_and_columns(feature, made, state.steps)
@@ -413,6 +431,6 @@ def _spec(state: PreparerState) -> FeatureSpec:
         numeric=names[: len(numeric)],
         categorical=names[len(numeric) :],
         cardinalities=tuple(step.cardinality for step in categorical if isinstance(step, CategoricalStep)),
-        sources=(*(column for _, column in numeric), *(step.column for step in categorical)),
+        sources=(*(column for _, column in numeric), *(source_of(step) for step in categorical)),
         partners=tuple((place, partners[i]) for place, i in enumerate(state.kept_numeric) if i in partners),
     )

@@ -86,7 +86,7 @@ class RowExplainer:
         from tabapp.explain.what_if import changed_rows
 
         own = self._text.row(request.row, named=True)
-        cells = {column.name: own.get(column.name) for column in self._schema.features}
+        cells = {column.name: own.get(column.name) for column in self._schema.inputs}
         frame = pl.DataFrame({name: pl.Series([cell], dtype=pl.String) for name, cell in cells.items()})
         return changed_rows(frame, range(1), request.values, self._schema)[0].row(0, named=True)
 
@@ -174,7 +174,7 @@ class RowExplainer:
             known = request.label in classes
             code = classes.index(request.label or "") if known else int(self._predictor.labels(self._predict(row))[0])
         column = self._schema.column(request.column)
-        found = curve(self._predict, row, column, self._reference[request.column], code)
+        found = curve(self._predict, row, column, self._reference[request.column], code, self._schema.companions)
         return messages.CurveDrawn(
             column=request.column,
             label=classes[code] if classes else None,

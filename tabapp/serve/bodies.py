@@ -13,7 +13,7 @@ import msgspec
 import polars as pl
 
 from tabapp.bundle.files.targets import prefixed
-from tabapp.data.forms.clock import CLOCK
+from tabapp.data.forms.clock import CLOCKS
 from tabapp.data.limits import MemoryLimit
 from tabapp.data.reading.columnar import StoredSize, count_rows, read_columnar, require_text
 from tabapp.data.reading.read import ReadOptions, read_text
@@ -160,14 +160,14 @@ def decode_json(content: bytes, schema: Schema, limits: Limits) -> Body:
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise RequestError(400, f"The body is not valid JSON: {str(error).rstrip('.')}.") from None
     _check_rows(len(rows), limits)
-    known = {column.name: column for column in schema.columns}
+    known = {column.name: column for column in schema.columns_of_file}
     names: dict[str, None] = {}
     unknown: dict[str, None] = {}
     for row in rows:
         for name in row:
             (names if name in known else unknown)[name] = None
     if not rows:
-        names = dict.fromkeys(column.name for column in schema.features)
+        names = dict.fromkeys(column.name for column in schema.inputs)
     # Columns that one row names are cells of all rows.
     if _BYTES_OF_CELL * len(rows) * len(names) > limits.max_memory:
         raise too_large()
@@ -207,7 +207,7 @@ def _cells(rows: list[dict[str, Any]], column: Column) -> list[str | None]:
 
 def _number(digits: str, column: Column) -> str:
     """A JSON number as a cell of a column."""
-    if column.kind != "numeric" or (column.unit != CLOCK and column.decimal == "."):
+    if column.kind != "numeric" or (column.unit not in CLOCKS and column.decimal == "."):
         return digits
     return spelled_number(_fixed(digits), column)
 

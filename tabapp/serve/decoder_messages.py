@@ -71,7 +71,7 @@ def encode(message: msgspec.Struct) -> bytes:
 
 def packed(body: Body, schema: Schema) -> Columns:
     """A table as a message."""
-    known = {column.name for column in schema.columns}
+    known = {column.name for column in schema.columns_of_file}
     columns = {name: _packed(body.frame[name]) if name in known else None for name in body.frame.columns}
     return Columns(body.frame.height, columns, tuple(note[:MESSAGE_LENGTH] for note in body.notes))
 

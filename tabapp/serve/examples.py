@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from tabapp.bundle.files.contents import Contents
-from tabapp.data.forms.clock import CLOCK
+from tabapp.data.forms.clock import CLOCKS
 from tabapp.data.schema import Column, Schema
 from tabapp.data.stored import as_text
 
@@ -32,7 +32,7 @@ def described_bundle(name: str, contents: Contents, digest: str) -> dict[str, An
         "scores": {
             value.name: {"score": value.score, "low": value.low, "high": value.high} for value in manifest.metrics
         },
-        "columns": [_described(column) for column in schema.features],
+        "columns": [_described(column) for column in schema.inputs],
         "example": example_row(schema),
     }
 
@@ -51,13 +51,15 @@ def _described(column: Column) -> dict[str, Any]:
 
 def example_row(schema: Schema) -> dict[str, Any]:
     """A value of every feature that training could have seen: the most frequent level, or the middle of the fullest bin."""
-    return {column.name: _example(column) for column in schema.features}
+    return {column.name: _example(column) for column in schema.inputs}
 
 
 def _example(column: Column) -> float | int | str | None:
     if column.kind == "numeric":
         number = _middle(column)
-        return f"0:00:{abs(number) % 60:02.0f}" if column.unit == CLOCK and number is not None else number
+        if number is not None and column.unit in CLOCKS:
+            return f"0:00:{abs(number) % 60:02.0f}"
+        return f"{number}%" if number is not None and column.notation == "share" else number
     if column.kind == "datetime":
         return _moment(column)
     return column.levels[0] if column.levels else ("some text" if column.kind == "text" else None)

@@ -223,8 +223,8 @@ def _csv(row: dict[str, Any]) -> str:
 def _row(schema: Schema) -> dict[str, Any]:
     return {
         "type": "object",
-        "required": [column.name for column in schema.features],
-        "properties": {column.name: _cell(column) for column in schema.features},
+        "required": [column.name for column in schema.inputs],
+        "properties": {column.name: _cell(column) for column in schema.inputs},
     }
 
 

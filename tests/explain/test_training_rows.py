@@ -11,7 +11,7 @@ from tabapp.bundle.prediction.neighbors import Neighbor
 from tabapp.explain.training_rows import training_cells
 
 TRAINING = pl.DataFrame({"age": ["31", None], "city": ["x", "y"], "income": [" >50K", "0.1"]})
-SCHEMA = SimpleNamespace(target="income", features=[SimpleNamespace(name="age"), SimpleNamespace(name="city")])
+SCHEMA = SimpleNamespace(target="income", inputs=[SimpleNamespace(name="age"), SimpleNamespace(name="city")])
 
 
 @pytest.mark.parametrize(

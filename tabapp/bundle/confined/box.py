@@ -91,7 +91,7 @@ class BoxedPredictor(Predictor):
     def decompose(
         self, batch: pl.DataFrame, model: str, code: int, reference: pl.DataFrame | None = None
     ) -> Decomposition | None:
-        names = [column.name for column in self.schema.features]
+        names = [column.name for column in self.schema.inputs]
         rows, origin = _ipc(batch), None if reference is None else _ipc(reference)
         n_reference = 0 if reference is None else reference.height
         allowed = limits.to_explain(batch.height, n_reference, len(rows) + len(origin or b""), self._n_models)

@@ -103,12 +103,16 @@ utc_time_created: '{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}'
 
 
 def _inputs(schema: Schema) -> list[dict[str, object]]:
-    return [{"type": _type_of(column), "name": column.name, "required": False} for column in schema.features]
+    return [{"type": _type_of(column), "name": column.name, "required": False} for column in schema.inputs]
 
 
 def _type_of(column: Column) -> str:
     """MLflow's type of a column. Numbers with units, and dates, are read from text as in the training file."""
-    is_plain = column.kind == "numeric" and column.unit is None and column.decimal == "." and column.thousands is None
+    is_plain = (
+        column.kind == "numeric"
+        and (column.unit, column.decimal, column.thousands) == (None, ".", None)
+        and column.notation in ("exact", "open")
+    )
     return "double" if is_plain else "string"
 
 

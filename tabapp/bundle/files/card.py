@@ -32,7 +32,7 @@ def model_card(manifest: Manifest, schema: Schema, ensemble: Ensemble) -> str:
         _classes(schema),
         table(
             ["column", "kind", "role", "missing", "distinct"],
-            [[_cell(c.name), c.kind, c.role, f"{c.missing:,}", f"{c.unique:,}"] for c in schema.columns],
+            [[_cell(c.name), c.kind, c.role, f"{c.missing:,}", f"{c.unique:,}"] for c in schema.columns_of_file],
         ),
         "## Models",
         table(

@@ -115,7 +115,7 @@ class LocalPredictor(Predictor):
         total = sum(member.share for member in members)
         base, method, errors = 0.0, "", np.zeros(batch.height)
         unit: Unit | None = None
-        columns = {column.name: np.zeros(batch.height) for column in self.schema.features}
+        columns = {column.name: np.zeros(batch.height) for column in self.schema.inputs}
         for member in members:
             preparer = self.preparers[member.features]
             with bundle_errors(f"{member.where} fails to explain"):

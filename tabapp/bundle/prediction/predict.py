@@ -100,7 +100,7 @@ class Predictor(ABC):
         for candidate in self.ensemble.candidates:
             weights[candidate.model] = weights.get(candidate.model, 0.0) + candidate.weight
         base = 0.0
-        columns = {column.name: np.zeros(batch.height) for column in self.schema.features}
+        columns = {column.name: np.zeros(batch.height) for column in self.schema.inputs}
         for model, weight in weights.items():
             found = self.decompose(batch, model, 0)
             if found is None or found.unit != "target":
@@ -230,7 +230,7 @@ class Predictor(ABC):
 
     def _rows_without_columns(self, n_rows: int) -> pl.DataFrame:
         """Rows of a table without any training column; a frame without columns would lose the number of rows."""
-        name = self.schema.features[0].name
+        name = self.schema.inputs[0].name
         return typed_frame(pl.DataFrame({name: pl.Series([None] * n_rows, dtype=pl.String)}), self.schema)
 
     def labels(self, values: Float64) -> npt.NDArray[np.intp]:

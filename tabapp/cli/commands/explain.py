@@ -56,7 +56,7 @@ def _check_settings(ctx: click.Context, parameter: click.Parameter, value: tuple
 def by_column(settings: tuple[str, ...], schema: Schema) -> dict[str, str]:
     """The new values by column. The names of columns and the values may contain `=`: the longest name that fits is meant."""
     found: dict[str, str] = {}
-    names = ColumnNames(column.name for column in schema.columns)
+    names = ColumnNames(column.name for column in schema.columns_of_file)
     for text in settings:
         name, _, value = text.partition("=")
         found.update([names.assignment(text) or (name, value)])

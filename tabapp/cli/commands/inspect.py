@@ -125,7 +125,7 @@ def _print_contents(bundle: Path, contents: Contents, signature: str) -> None:
     echo()
     print_table(
         ["column", "kind", "role", "missing", "distinct"],
-        [[c.name, c.kind, c.role, f"{c.missing:,}", f"{c.unique:,}"] for c in schema.columns],
+        [[c.name, c.kind, c.role, f"{c.missing:,}", f"{c.unique:,}"] for c in schema.columns_of_file],
         right=(3, 4),
         title="Schema",
     )

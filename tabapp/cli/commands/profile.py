@@ -93,8 +93,12 @@ def _first_look(path: Path, data: str, read_options: ReadOptions, config: RunCon
     echo(f"{data}: a first look at {frame.height:,}{about} rows × {frame.width:,} columns", err=True)
     for line in _summary(schema):
         echo(line, err=True)
-    columns = ", ".join(f"{column.name} {column.kind}" for column in schema.columns[:MOST_COLUMNS])
-    more = f" … and {len(schema.columns) - MOST_COLUMNS:,} more" if len(schema.columns) > MOST_COLUMNS else ""
+    columns = ", ".join(f"{column.name} {column.kind}" for column in schema.columns_of_file[:MOST_COLUMNS])
+    more = (
+        f" … and {len(schema.columns_of_file) - MOST_COLUMNS:,} more"
+        if len(schema.columns_of_file) > MOST_COLUMNS
+        else ""
+    )
     for line in (f"columns {columns}{more}", "Looking at all rows …", ""):
         echo(line, err=True)
 
@@ -104,7 +108,7 @@ def _summary(schema: Schema) -> list[str]:
 
     from tabapp.metrics import default_metric
 
-    kinds = Counter(column.kind for column in schema.columns)
+    kinds = Counter(column.kind for column in schema.columns_of_file)
     return [
         "kinds   " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common()),
         f"target  {schema.target}: {schema.target_reason}",
@@ -118,12 +122,12 @@ def _print_profile(data: str, reading: Reading, schema: Schema, n_more: int, eve
 
     rows = max(1, reading.frame.height)
     text = f", {reading.encoding}, separated by {reading.delimiter!r}" if reading.delimiter else ""
-    echo(f"{data}: {reading.frame.height:,} rows × {len(schema.columns):,} columns ({reading.format}{text})")
+    echo(f"{data}: {reading.frame.height:,} rows × {len(schema.columns_of_file):,} columns ({reading.format}{text})")
     more = f", {n_more:,} in --unlabelled" if n_more else ""
     without = [f"rows    {schema.rows:,} with a target, {schema.rows_without_target:,} without{more}"]
     for line in (*_summary(schema), *(without if schema.rows_without_target or n_more else []), ""):
         echo(line)
-    shown = list(schema.columns)
+    shown = list(schema.columns_of_file)
     if not every and len(shown) > MOST_COLUMNS:
         warned = {warning.column for warning in schema.warnings}
         shown.sort(
@@ -146,8 +150,8 @@ def _print_profile(data: str, reading: Reading, schema: Schema, n_more: int, eve
         ],
         right=(3, 4),
     )
-    if len(shown) < len(schema.columns):
-        echo(f"… and {len(schema.columns) - len(shown):,} more; --all lists every column")
+    if len(shown) < len(schema.columns_of_file):
+        echo(f"… and {len(schema.columns_of_file) - len(shown):,} more; --all lists every column")
     for warning in schema.warnings:
         where = f"{warning.column}: " if warning.column else ""
         echo(f"⚠ {warning.check}  {where}{warning.message} → {warning.action}")

@@ -37,5 +37,8 @@ def drift(tables: Comparison) -> Iterator[DataWarning]:
             present = test.drop_nulls()
             share = float((~present.is_in(training.drop_nulls().unique().to_list())).mean() or 0)  # pyright: ignore[reportArgumentType]
             message += f" {share:.0%} of its values in the test file are new." if share >= _MANY_NEW else ""
-        action = f"kept; scores on the test file may be lower, and --ignore {column.name} leaves it out"
-        yield DataWarning(check="drift", column=column.name, message=message, action=action)
+        name = column.marks_of or column.name
+        if column.marks_of is not None:
+            message = f"Its marks: {message}"
+        action = f"kept; scores on the test file may be lower, and --ignore {name} leaves it out"
+        yield DataWarning(check="drift", column=name, message=message, action=action)

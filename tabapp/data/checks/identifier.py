@@ -22,7 +22,12 @@ _FEWEST_VALUES = 50
 def identifier(evidence: Evidence) -> Iterator[DataWarning]:
     """Columns that were judged identifiers, and features that nearly are."""
     for column in evidence.columns:
-        if column.role not in ("feature", "ignore") or column.overridden or column.name in evidence.copies:
+        if (
+            column.marks_of is not None
+            or column.role not in ("feature", "ignore")
+            or column.overridden
+            or column.name in evidence.copies
+        ):
             continue
         if column.kind == "identifier":
             digits = contains(evidence.values[column.name].uniques, r"^\d+$").all()

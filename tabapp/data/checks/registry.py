@@ -22,7 +22,7 @@ class Evidence:
     """A judged table, as its checks receive it.
 
     Attributes:
-        columns: every column, in file order.
+        columns: every column, in file order, with companions.
         n_rows: rows of the table.
         target: name of the target column.
         goal: the task, with its classes and their counts.
@@ -45,8 +45,8 @@ class Evidence:
 
     @property
     def judged_features(self) -> list[Column]:
-        """The columns that models learn from."""
-        return [column for column in self.columns if column.role == "feature"]
+        """The columns of the file that models learn from."""
+        return [column for column in self.columns if column.role == "feature" and column.marks_of is None]
 
 
 @dataclass(frozen=True, kw_only=True)

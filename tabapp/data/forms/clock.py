@@ -10,34 +10,55 @@ from tabapp.data.small import contains
 _SAMPLE = 2000
 CLOCK = "h:m:s"
 """Unit of columns of times and durations such as 1:23:45 or 07:30, which are converted to seconds."""
-_CLOCK = r"^(?:(\d+) days?,? )?([+-]?\d{1,4}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?$"
-_NUMBER_OF = r"(?:(\d+(?:\.\d+)?)\s*(?:{})\b)?"
+MINUTES = "m:s"
+"""The same where two parts are minutes and seconds, as in the lap time 1:27.452; numbers without a colon are seconds."""
+CLOCKS = (CLOCK, MINUTES)
+_CLOCK = r"^(?:([0-9]+) days?,? )?([+-]?[0-9]{1,4}):([0-5][0-9])(?::([0-5][0-9](?:[.,][0-9]+)?))?$"
+_MINUTES = r"^()()([+-]?[0-9]{1,4}):([0-5][0-9](?:[.,][0-9]+)?)$"
+_NUMBER_OF = r"(?:([0-9]+(?:\.[0-9]+)?)\s*(?:{})\b)?"
 _SPELLED = (
     "^"
     + r"\s*".join(map(_NUMBER_OF.format, ("d|days?", "h|hrs?|hours?", "m|mins?|minutes?", "s|secs?|seconds?")))
     + "$"
 )
-_ISO_DURATION = r"^P(?:(\d+(?:\.\d+)?)D)?(?:T(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?)?$"
+_PART = r"([0-9]+(?:\.[0-9]+)?)"
+_ISO_DURATION = rf"^P(?:{_PART}D)?(?:T(?:{_PART}H)?(?:{_PART}M)?(?:{_PART}S)?)?$"
 
 
-def parse_clock(texts: pl.Series) -> pl.Series:
-    """Parse times and durations as Float64 seconds; null if a text is neither."""
+def parse_clock(texts: pl.Series, unit: str = CLOCK) -> pl.Series:
+    """Parse times and durations as Float64 seconds; null if a text is neither.
+
+    Args:
+        unit: one of `CLOCKS`.
+    """
     frame = pl.DataFrame({"text": texts})
-    spelled = pl.col("text").str.to_lowercase()
     result: pl.Expr = pl.lit(None, dtype=pl.Float64)
-    for text, pattern in ((pl.col("text"), _CLOCK), (spelled, _SPELLED), (pl.col("text"), _ISO_DURATION)):
-        parts = [text.str.extract(pattern, group).cast(pl.Float64, strict=False) for group in (1, 2, 3, 4)]
+    spelled = pl.col("text").str.to_lowercase()
+    forms = [(pl.col("text"), _CLOCK), (spelled, _SPELLED), (pl.col("text"), _ISO_DURATION)]
+    if unit == MINUTES:
+        result = pl.col("text").cast(pl.Float64, strict=False)
+        forms.insert(0, (pl.col("text"), _MINUTES))
+    for text, pattern in forms:
+        parts = [
+            text.str.extract(pattern, group).str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
+            for group in (1, 2, 3, 4)
+        ]
         negative = pl.when(text.str.starts_with("-")).then(-1.0).otherwise(1.0)
-        days, hours, minutes, seconds = (part.fill_null(0.0) for part in parts)
-        total = days * 86400 + negative * (hours.abs() * 3600 + minutes * 60 + seconds)
-        result = result.fill_null(pl.when(text.str.contains(pattern) & text.str.contains(r"\d")).then(total))
+        days, hours, minutes, seconds = (part.fill_null(0.0).abs() for part in parts)
+        total = days * 86400 + negative * (hours * 3600 + minutes * 60 + seconds)
+        result = result.fill_null(pl.when(text.str.contains(pattern) & text.str.contains("[0-9]")).then(total))
     return frame.select(result.alias(texts.name))[texts.name]
 
 
-def clock_share(uniques: pl.Series, counts: pl.Series) -> tuple[pl.Series, float]:
-    """Parse distinct values as seconds (null if not a time or duration); also returns the share of values that parse."""
+def clock_share(uniques: pl.Series, counts: pl.Series) -> tuple[pl.Series, float, str]:
+    """Parse distinct values as seconds (null if not a time or duration).
+
+    Returns:
+        The seconds, the share of values that parse, and the unit of them, one of `CLOCKS`.
+    """
     sample = uniques.head(_SAMPLE)
-    if not contains(sample, r"^(?:P|[+-]?\d).*[:DHMSdhms]").any():
-        return pl.Series(uniques.name, [None] * len(uniques), dtype=pl.Float64), 0.0
-    seconds = parse_clock(uniques)
-    return seconds, share(seconds.is_not_null(), counts, float(counts.sum() or 0))
+    if not contains(sample, r"^(?:P|[+-]?[0-9]).*[:DHMSdhms]").any():
+        return pl.Series(uniques.name, [None] * len(uniques), dtype=pl.Float64), 0.0, CLOCK
+    unit = MINUTES if contains(sample, r"^[+-]?[0-9]{1,4}:[0-5][0-9][.,][0-9]+$").any() else CLOCK
+    seconds = parse_clock(uniques, unit)
+    return seconds, share(seconds.is_not_null(), counts, float(counts.sum() or 0)), unit

@@ -1,7 +1,8 @@
-"""Numbers: decimal mark, thousands separator, and a unit or currency."""
+"""Numbers: decimal mark, thousands separator, a unit or currency, and marks."""
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -10,14 +11,16 @@ from itertools import product
 import numpy as np
 import polars as pl
 
-from tabapp.data.forms.clock import CLOCK, parse_clock
+from tabapp.data.forms.cells import CREDIT, FLAGS, LETTERS, MORE_FLAGS, Cell, parts_of
+from tabapp.data.forms.clock import CLOCKS, MINUTES, parse_clock
 from tabapp.data.forms.share import share
+from tabapp.data.forms.units import is_unit, unit_factor
 from tabapp.data.small import SMALL, WHITE_SPACE, contains
 
 _CURRENCIES = r"US\$|CA\$|A\$|\$|€|£|¥|₹|₩|₽|USD|EUR|GBP|CHF|JPY|INR|CNY|SEK|NOK|DKK|Rs\.?|R\$|kr\.?|zł"
 _UNITS = rf"%|‰|{_CURRENCIES}|[A-Za-zµ°][A-Za-zµ°²³/]{{0,6}}"
-_PREFIX = rf"^[+-]?\(?\s*({_CURRENCIES})\s*[+-]?[\d.]"
-_SUFFIX = rf"[\d.]\s*({_UNITS})\)?$"
+_PREFIX = rf"^[+-]?\(?\s*({_CURRENCIES})\s*[+-]?[0-9.]"
+_SUFFIX = rf"[0-9.]\s*({_UNITS})\)?$"
 _IN_PARENTHESES = re.compile(r"^\(([^()-]*)\)$")
 _THIN_SPACES = re.compile("[\u00a0\u202f\u2009]")
 _FORMAT_SAMPLE = 2000
@@ -25,15 +28,27 @@ _INFINITE = r"(?i)^[+-]?inf(inity)?$"
 EXACT_INTEGER = 2**53
 """The largest integer up to which float64 represents every integer."""
 LEADING_ZERO = r"^[+-]?0\d+$"
+NOTATIONS = ("exact", "open", "marks", "flags", "magnitude", "CR", "DR", "share")
 
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """A number format: decimal mark, thousands separator, and an optional unit or currency before or after the number."""
+    """How the numbers of a column are written.
+
+    Attributes:
+        decimal, thousands: separators.
+        unit: the unit or currency before or after a number, or one of `CLOCKS`. Other units of its dimension are converted.
+        notation: what else may be beside a number. "exact": nothing, as in columns of earlier versions. "open": marks, fractions,
+            powers of ten and words such as "million"; "marks" says that training had some. The others also read letters, which
+            are ambiguous without the column:
+            "flags" are marks (225p is provisional), "magnitude" multiplies (12K), "CR" or "DR" after a number makes it negative,
+            and with "share", numbers without a percent sign are shares.
+    """
 
     decimal: str = "."
     thousands: str | None = None
     unit: str | None = None
+    notation: str = "exact"
 
 
 PLAIN = NumberFormat()
@@ -46,22 +61,105 @@ _SEPARATORS: tuple[tuple[str, str | None], ...] = (
 def is_number_format(form: NumberFormat) -> bool:
     """Whether `number_format` or `clock_share` can have found a format."""
     separators = (form.decimal, form.thousands)
-    return separators in _SEPARATORS and (
-        form.unit in (None, CLOCK) or re.fullmatch(_UNITS, form.unit or "") is not None
+    return (
+        separators in _SEPARATORS
+        and form.notation in NOTATIONS
+        and (form.unit is None or form.unit in CLOCKS or is_unit(form.unit))
     )
 
 
 def parse_numbers(texts: pl.Series, form: NumberFormat) -> pl.Series:
     """Parse stripped texts as Float64; null if a text is not a number in this format. Infinities are kept."""
-    if form.unit == CLOCK:
-        return parse_clock(texts)
-    numbers = _cast(texts) if form.decimal == "." else pl.Series(texts.name, [None] * len(texts), dtype=pl.Float64)
-    if numbers.null_count() == texts.null_count():
+    if form.unit in CLOCKS:
+        numbers = parse_clock(texts, form.unit)
+    else:
+        numbers = _cast(texts) if form.decimal == "." else pl.Series(texts.name, [None] * len(texts), dtype=pl.Float64)
+        if form.notation == "share":
+            numbers = numbers * PERCENT
+        if numbers.null_count() == texts.null_count():
+            return numbers
+        rest = texts.is_not_null() & numbers.is_null()
+        numbers = numbers.scatter(rest.arg_true(), _cast(_rewrite(texts.filter(rest), form)))
+    if form.notation == "exact" or numbers.null_count() == texts.null_count():
         return numbers
     rest = texts.is_not_null() & numbers.is_null()
-    rewritten = _rewrite(texts.filter(rest), form)
-    positions = rest.arg_true()
-    return numbers.scatter(positions, _cast(rewritten))
+    return numbers.scatter(rest.arg_true(), _read_distinct(texts.filter(rest), form, 0, pl.Float64()))
+
+
+def parse_marks(texts: pl.Series, form: NumberFormat) -> pl.Series:
+    """The mark of each stripped text: what is beside its number, or the whole text if it is no number; null for no mark."""
+    marks = pl.Series(texts.name, [None] * len(texts), dtype=pl.String)
+    if form.notation == "exact":
+        return marks
+    rest = texts.is_not_null() & texts.cast(pl.Float64, strict=False).is_null()
+    if not rest.any():
+        return marks
+    others = texts.filter(rest)
+    found = _read_distinct(others, form, 1, pl.String())
+    unread = parse_numbers(others, form).is_null()
+    return marks.scatter(rest.arg_true(), found.set(unread, None).zip_with(~unread, others))
+
+
+def _read_distinct(texts: pl.Series, form: NumberFormat, part: int, kind: pl.DataType) -> pl.Series:
+    """The value (part 0) or the mark (part 1) of each text, read once for each distinct text."""
+    known = {text: read_cell(text, form)[part] for text in texts.unique().to_list()}
+    return pl.Series(texts.name, [known[text] for text in texts.to_list()], dtype=kind)
+
+
+def read_cell(text: str, form: NumberFormat) -> tuple[float | None, str | None]:
+    """The value and the mark of a stripped text; both are None if it is no number."""
+    cell = parts_of(text)
+    return (None, None) if cell is None else value_of(cell, form)
+
+
+def value_of(cell: Cell, form: NumberFormat) -> tuple[float | None, str | None]:
+    """The value of a cell and its mark in a column of this format; both are None if it does not follow the format."""
+    number = _core_value(cell, form)
+    factor, mark, unit = cell.scale, cell.mark, cell.unit
+    negative = cell.negative
+    if letter := cell.letter:
+        lower = letter.lower().rstrip(".")
+        if form.notation == "magnitude" and (times := LETTERS.get(letter, _CRORE if lower == "cr" else None)):
+            factor *= times
+        elif form.notation == "flags" and (lower in FLAGS or letter in MORE_FLAGS):
+            mark = (mark or "") + FLAGS.get(lower, letter)
+        elif form.notation in ("CR", "DR") and lower in CREDIT:
+            negative ^= CREDIT[lower] == form.notation
+        elif len(lower) > 1 and lower in FLAGS:
+            mark = (mark or "") + FLAGS[lower]
+        else:
+            unit = f"{unit} {letter}".strip()
+    if unit:
+        times = None if form.unit is None else unit_factor(unit, form.unit)
+        if times is None:
+            return None, None
+        factor *= times
+    elif form.notation == "share":
+        factor *= PERCENT
+    if number is None or not math.isfinite(number * factor):
+        return None, None
+    return (-number if negative else number) * factor, mark
+
+
+_CRORE = 1e7
+PERCENT = 100.0
+
+
+def _core_value(cell: Cell, form: NumberFormat) -> float | None:
+    """The number of a cell without sign, unit and factor."""
+    if cell.is_clock:
+        return parse_clock(pl.Series([cell.core]), form.unit)[0] if form.unit in CLOCKS else None
+    if form.unit in CLOCKS and form.unit != MINUTES:
+        return None
+    if cell.fraction is not None:
+        return cell.fraction
+    if re.fullmatch(_number_pattern(form), cell.core):
+        text = cell.core.replace(form.thousands, "") if form.thousands is not None else cell.core
+        return float(text.replace(form.decimal, "."))
+    # The other decimal mark, where it cannot be a thousands separator.
+    if re.fullmatch(r"[0-9]+[.,](?:[0-9]{1,2}|[0-9]{4,})", cell.core):
+        return float(cell.core.replace(",", "."))
+    return None
 
 
 def _cast(texts: pl.Series) -> pl.Series:
@@ -94,10 +192,14 @@ def _rewrite(texts: pl.Series, form: NumberFormat) -> pl.Series:
 def _number_pattern(form: NumberFormat) -> str:
     """Matches a number whose unit was removed."""
     decimal = re.escape(form.decimal)
-    whole = r"\d+"
+    whole = r"[0-9]+"
     if form.thousands is not None:
-        whole = rf"(?:[1-9]\d{{0,2}}(?:{re.escape(form.thousands)}\d{{3}})+|\d{{1,3}})"
-    return rf"^[+-]?(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?$"
+        mark = re.escape(form.thousands)
+        # Groups of three, or as in India of two before the last three.
+        whole = (
+            rf"(?:[1-9][0-9]{{0,2}}(?:{mark}[0-9]{{3}})+|[1-9][0-9]?(?:{mark}[0-9]{{2}})+{mark}[0-9]{{3}}|[0-9]{{1,3}})"
+        )
+    return rf"^[+-]?(?:{whole}(?:{decimal}[0-9]*)?|{decimal}[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 
 
 @cache

@@ -10,8 +10,9 @@ from tabapp.data.counts import Values
 from tabapp.data.forms.moments import DateFormat, date_format, epoch_format, parses_as_date
 from tabapp.data.forms.numbers import number_format
 from tabapp.data.kinds.booleans import boolean_levels, false_and_true, is_boolean
+from tabapp.data.kinds.marked import find_numbers
 from tabapp.data.kinds.names import looks_like_id, names_date
-from tabapp.data.kinds.numeric import judge_clock, judge_number
+from tabapp.data.kinds.numeric import judge_clock, judge_marked, judge_number, marked_column
 from tabapp.data.kinds.scales import order_of
 from tabapp.data.kinds.verdict import show, verdict
 from tabapp.data.schema import Column, Kind
@@ -69,7 +70,7 @@ def judge(
         return _date_column(values, dates)
     if compact and (number := judge_number(values)) is not None:
         return number
-    return judge_clock(values) or _judge_text(values)
+    return judge_clock(values) or judge_marked(values) or _judge_text(values)
 
 
 def _judge_stored(values: Values, stored: StoredType) -> Column | None:
@@ -135,6 +136,10 @@ def _forced(values: Values, kind: Kind) -> Column:
         form, parsed, share = number_format(values.uniques, values.counts)
         if share == 0 and (clock := judge_clock(values)) is not None:
             return msgspec.structs.replace(clock, overridden=True)
+        found = find_numbers(values) if share < 1 else None
+        if found is not None and found.share > share:
+            marked = marked_column(values, found)
+            return msgspec.structs.replace(marked, reason=reason, overridden=True)
         if share == 0:
             raise ValueError("none of its values is a number")
         return verdict(values, kind, reason, support=share, form=form, numbers=parsed, overridden=True)

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
 from tabapp.data.counts import Values
-from tabapp.data.forms.clock import CLOCK, clock_share
+from tabapp.data.forms.cells import POWER_LETTERS
+from tabapp.data.forms.clock import CLOCK, CLOCKS, clock_share
 from tabapp.data.forms.moments import epoch_format
 from tabapp.data.forms.numbers import EXACT_INTEGER, LEADING_ZERO, PLAIN, NumberFormat, number_format
+from tabapp.data.forms.units import MAGNITUDES
+from tabapp.data.kinds.booleans import is_boolean
+from tabapp.data.kinds.marked import Found, find_numbers, is_convincing
 from tabapp.data.kinds.names import looks_like_id, names_code
 from tabapp.data.kinds.verdict import show, verdict
-from tabapp.data.schema import Column
+from tabapp.data.schema import FEWEST_MARKED, Column
 from tabapp.data.small import all_contain, any_contains, contains
 
 _NUMBERS_AGREE = 0.95
-"""Share of values that must be numbers for the others to be read as missing."""
-_MAX_OUTSIDERS = 5
+"""Share of values that must be times for the others to be read as missing."""
+_LETTERS = {
+    "flags": "with letters as marks",
+    "magnitude": "K, M and B as powers of ten",
+    "CR": "CR as a minus sign",
+    "DR": "DR as a minus sign",
+    "share": "numbers without % as shares",
+}
 _MAX_CODES = 1_000
 _EXPECTED_REPEATS = 8.0
 """Repeats that make a column of distinct integers a code. Without a reason, the chance of none is exp(-8), or 0.03 %."""
@@ -36,16 +47,12 @@ def judge_number(values: Values) -> Column | None:
         return verdict(values, "numeric", reason)
     n, unique = values.n_present, values.n_unique
     form, parsed, share = _short_numbers(values) or number_format(values.uniques, values.counts)
-    if share < _NUMBERS_AGREE:
+    if share < 1 or _needs_marks(values, form):
         return None
     if any_contains(values.distinct, LEADING_ZERO):
         zeros = contains(values.uniques, LEADING_ZERO)
         example = show(values.uniques[int(zeros.argmax())])
         return _text_of_digits(values, f"Codes: some have leading zeros, such as {example}.")
-    if share < 1:
-        outsiders = values.uniques.filter(parsed.is_null())
-        if len(outsiders) > _MAX_OUTSIDERS or unique - len(outsiders) < 20:
-            return None
     if form.unit is not None and form.unit.isalpha() and (unique <= 10 or _without(values, form.unit) > 0.05):
         return None
     largest = max(abs(_extreme(parsed.min())), abs(_extreme(parsed.max())))
@@ -60,16 +67,50 @@ def judge_number(values: Values) -> Column | None:
     code = _number_code(values)
     if code is not None:
         return code
-    how = _format_words(form)
-    if share == 1:
-        reason = f"Numbers{how}: {unique:,} distinct among {n:,} values."
-    else:
-        odd = ", ".join(show(text) for text in values.uniques.filter(parsed.is_null()).head(3))
-        reason = f"Numbers{how}: {share:.1%} of {n:,} values; texts such as {odd} are read as missing."
+    reason = f"Numbers{_format_words(form)}: {unique:,} distinct among {n:,} values."
     infinite = int(values.count_array[np.isinf(parsed.to_numpy())].sum())
     if infinite:
         reason += f" {infinite:,} are infinite or too large, and count as missing."
-    return verdict(values, "numeric", reason, support=share, form=form, numbers=parsed)
+    return verdict(values, "numeric", reason, form=form, numbers=parsed)
+
+
+def _needs_marks(values: Values, form: NumberFormat) -> bool:
+    """Whether the unit of a format is a power of ten, or a percent sign beside numbers that may be shares."""
+    if form.unit == "%":
+        return _without(values, "%") > 0
+    return form.unit in POWER_LETTERS or (form.unit or "").lower() in MAGNITUDES
+
+
+def judge_marked(values: Values) -> Column | None:
+    """Judge a column in which only some numbers have marks or units, or some texts are no numbers; None for any other."""
+    found = find_numbers(values)
+    if found is None or not is_convincing(values, found):
+        return None
+    unread = found.numbers.is_null()
+    if unread.any() and not found.n_marked:
+        # The kind is that of the column without the odd texts.
+        odd = values.uniques.filter(unread)
+        rest = Values(values.name, values.texts.set(values.texts.is_in(odd.to_list()).fill_null(False), None))
+        other = None if is_boolean(rest) else judge_number(rest) or judge_clock(rest)
+        if other is None:
+            return None
+        if other.kind != "numeric":
+            return verdict(values, other.kind, other.reason, support=found.share, role_ignore=other.role == "ignore")
+    return marked_column(values, found)
+
+
+def marked_column(values: Values, found: Found) -> Column:
+    """The verdict on a column as numbers with marks."""
+    n, unread = values.n_present, found.numbers.is_null()
+    frequent = int(values.count_array[unread.to_numpy()].max(initial=0))
+    form = found.form if found.n_marked or frequent >= FEWEST_MARKED else replace(found.form, notation="open")
+    how = _format_words(form)
+    if found.share == 1:
+        reason = f"Numbers{how}: {values.n_unique:,} distinct among {n:,} values."
+    else:
+        odd = ", ".join(show(text) for text in values.uniques.filter(unread).head(3))
+        reason = f"Numbers{how}: {found.share:.1%} of {n:,} values; texts such as {odd} are read as missing."
+    return verdict(values, "numeric", reason, support=found.share, form=form, numbers=found.numbers)
 
 
 def _short_numbers(values: Values) -> tuple[NumberFormat, pl.Series, float] | None:
@@ -82,14 +123,15 @@ def _short_numbers(values: Values) -> tuple[NumberFormat, pl.Series, float] | No
 
 def judge_clock(values: Values) -> Column | None:
     """Judge a column of times of day or durations; None for any other."""
-    seconds, share = clock_share(values.uniques, values.counts)
+    seconds, share, unit = clock_share(values.uniques, values.counts)
     if share < _NUMBERS_AGREE or values.n_unique < 3:
         return None
     of_day = bool((seconds.is_between(0, 86_399.999) | seconds.is_null()).all())
     short = contains(values.uniques, r"^\d{1,2}:\d\d").all()
-    what = "Times of day, read as seconds since midnight" if of_day and short else "Durations, read as seconds"
+    is_time = of_day and short and unit == CLOCK
+    what = "Times of day, read as seconds since midnight" if is_time else "Durations, read as seconds"
     reason = f"{what}: {'all' if share == 1 else f'{share:.1%} of'} {values.n_present:,} values."
-    return verdict(values, "numeric", reason, support=share, form=NumberFormat(unit=CLOCK), numbers=seconds)
+    return verdict(values, "numeric", reason, support=share, form=NumberFormat(unit=unit), numbers=seconds)
 
 
 def _extreme(value: object) -> float:
@@ -104,12 +146,16 @@ def _without(values: Values, unit: str) -> float:
 
 def _format_words(form: NumberFormat) -> str:
     words: list[str] = []
-    if form.unit:
+    if form.unit in CLOCKS:
+        words.append("as seconds")
+    elif form.unit:
         words.append(f"with {form.unit!r}")
     if form.thousands:
         words.append(f"thousands separated by {form.thousands!r}")
     if form.decimal != ".":
         words.append("decimal comma")
+    if (letters := _LETTERS.get(form.notation)) is not None:
+        words.append(letters)
     return f" ({', '.join(words)})" if words else ""
 
 

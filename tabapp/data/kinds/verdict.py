@@ -75,6 +75,7 @@ def verdict(
         decimal=form.decimal,
         thousands=form.thousands,
         unit=form.unit,
+        notation="open" if kind == "numeric" and form.notation == "exact" else form.notation,
         overridden=overridden,
     )
 

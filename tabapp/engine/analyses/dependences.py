@@ -111,7 +111,7 @@ def find_interactions(
 
 def find_attention(models: FoldModels, candidate: Candidate) -> AttentionReady | None:
     """Attention maps of a candidate; None if it has none."""
-    columns = [column.name for column in models.data.schema.features]
+    columns = [column.name for column in models.data.schema.inputs]
     maps, n_rows = column_maps(models.with_held_out(candidate), columns, seed=models.plan.seed)
     if not maps:
         return None

@@ -54,7 +54,7 @@ def measure_faithfulness(run: FinishedRun, model: str | None = None, seconds: fl
         wanted = "a model with attention" if model is None else f"a model {model!r} with attention"
         raise UsageError(f"The run {run.folder.run} has no score of {wanted}. Train one, such as ft_transformer.")
     candidate = run.best_of(model or attentive[0])
-    columns = [column.name for column in run.data.schema.features]
+    columns = [column.name for column in run.data.schema.inputs]
     folds = run.models.with_held_out(candidate)
     shares = mean_attention(folds, columns, seed=run.plan.seed, max_rows=MOST_ROWS) or {}
     permuted = permutation_importance(folds, run.plan.metric, columns, seed=run.plan.seed, max_rows=MOST_ROWS)

@@ -46,7 +46,7 @@ def compute_importances(
         return None
     data, plan, loss = models.data, models.plan, competition.loss_of
     winner = min(best, key=lambda candidate: (-len(candidate.results), loss(candidate)))
-    columns = [column.name for column in data.schema.features]
+    columns = [column.name for column in data.schema.inputs]
     folds = models.with_held_out(winner)
     order = None
     if deadline is not None:

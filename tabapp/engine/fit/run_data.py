@@ -56,8 +56,8 @@ class RunData:
         self.time: npt.NDArray[np.float64] | None = arrays.get("time", None)
 
     def without_column(self, name: str) -> RunData:
-        """The same rows without a feature."""
-        columns = tuple(column for column in self.schema.columns if column.name != name)
+        """The same rows without a column of the file."""
+        columns = tuple(column for column in self.schema.columns if name not in (column.name, column.marks_of))
         changed = copy(self)
         changed.schema = msgspec.structs.replace(self.schema, columns=columns)
         return changed

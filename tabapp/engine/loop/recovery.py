@@ -244,7 +244,7 @@ def _splits(folder: RunFolder, config: RunConfig, schema: Schema, table: pl.Data
 
 def _sample(folder: RunFolder, schema: Schema, table: pl.DataFrame, source: _Source, warn: Warn) -> None:
     path = folder.data / "sample.arrow"
-    names = [column.name for column in schema.features]
+    names = [column.name for column in schema.inputs]
     try:
         sample = read_arrow(path)
         if sample.columns != names or not sample.height:

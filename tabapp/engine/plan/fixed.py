@@ -27,7 +27,7 @@ def directions_of(config: RunConfig, schema: Schema) -> dict[str, int]:
         )
     if config.monotonic and config.other_targets:
         raise UsageError(f"{monotonic} is for one target. Name one {option('target')}, or leave {monotonic} out.")
-    kinds = {column.name: column.kind for column in schema.features}
+    kinds = {column.name: column.kind for column in schema.inputs}
     for name in config.monotonic:
         if name not in kinds:
             raise UsageError(f"{monotonic}: {name!r} is not a feature column{did_you_mean(name, kinds) or '.'}")

@@ -87,7 +87,7 @@ def check_columns_of_more(more: pl.DataFrame | None, schema: Schema) -> None:
     if more is None:
         return
     present = set(more.columns)
-    absent = [column.name for column in schema.features if column.name not in present]
+    absent = [column.name for column in schema.inputs if column.name not in present]
     if absent:
         shown = ", ".join(map(repr, absent[:MOST_NAMED])) + (" …" if len(absent) > MOST_NAMED else "")
         raise DataError(

@@ -37,7 +37,7 @@ def schema_event(schema: Schema, n_more: int = 0) -> ev.SchemaInferred:
                 histogram=column.histogram,
                 overridden=column.overridden,
             )
-            for column in schema.columns
+            for column in schema.columns_of_file
         ),
         warnings=tuple(
             ev.WarningView(check=warning.check, column=warning.column, message=warning.message, action=warning.action)

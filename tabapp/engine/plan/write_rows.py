@@ -134,10 +134,10 @@ def usable_rows(reading: Reading, schema: Schema) -> pl.DataFrame:
 
 def unlabeled_rows(reading: Reading, schema: Schema, more: pl.DataFrame | None) -> pl.DataFrame:
     """The typed features of the rows without a target, then those of the table `--unlabelled`, whose target is not read."""
-    names = [column.name for column in schema.features]
+    names, features = ([column.name for column in columns] for columns in (schema.inputs, schema.features))
     parts = [reading.frame.filter(pl.Series(~rows_with_target(reading.frame, schema)))]
     parts += [] if more is None else [more]
-    rows = pl.concat([typed_frame(part[names], schema)[names] for part in parts])
+    rows = pl.concat([typed_frame(part[names], schema)[features] for part in parts])
     return rows.gather_every(-(-rows.height // MOST_UNLABELED)) if rows.height > MOST_UNLABELED else rows
 
 
@@ -183,6 +183,6 @@ def read_sample(folder: RunFolder) -> pl.DataFrame:
 
 def sample_rows(text: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     """A few evenly spaced rows as text, without the target: the bundle is tested on them."""
-    names = [column.name for column in schema.features]
+    names = [column.name for column in schema.inputs]
     step = max(1, text.height // SAMPLE_ROWS)
     return text[names].gather_every(step).head(SAMPLE_ROWS)
