@@ -33,7 +33,11 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         order: those levels of a categorical column that have an order, lowest first: low, medium, high.
         low, high: range of a numeric column, or of a datetime as ISO text in `low_text` and `high_text`.
         histogram: counts in up to 10 equal bins of the range, or of the up to 10 most frequent levels.
-        datetime_format: the strftime format that reads a datetime column.
+        datetime_format: how a datetime column is read: the order of its dates ("iso", "day first", "month first" or "year first"),
+            or the unit of its numbers ("epoch s", "epoch ms", "epoch us", "epoch ns" or "excel"). Earlier versions stored a
+            strptime format.
+        zone: "UTC" if all moments have an offset from UTC, "mixed" if only some have one.
+        open_ends: days and texts that stand for no date in a datetime column, such as 9999-12-31.
         decimal, thousands: separators inside numbers written as text.
         unit: the one currency, percent sign or unit around the numbers of a numeric column; values do not contain it.
         notation: what else may be beside numbers, as in `tabapp.data.forms.numbers.NumberFormat`.
@@ -59,6 +63,8 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     high_text: str | None = None
     histogram: tuple[int, ...] = ()
     datetime_format: str | None = None
+    zone: Literal["UTC", "mixed"] | None = None
+    open_ends: tuple[str, ...] = ()
     decimal: str = "."
     thousands: str | None = None
     unit: str | None = None

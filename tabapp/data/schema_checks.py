@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from tabapp.data.forms.moments import is_date_format
+from tabapp.data.forms.moments import MOST_OPEN_ENDS, is_date_format
 from tabapp.data.forms.numbers import is_number_format
 from tabapp.data.schema import Column, Schema
 from tabapp.data.target import format_of
@@ -45,6 +45,8 @@ def _column_problem(column: Column) -> str | None:
         return "no format of dates"
     if column.datetime_format is not None and not is_date_format(column.datetime_format):
         return "an unknown format of dates"
+    if len(column.open_ends) > MOST_OPEN_ENDS:
+        return "too many open ends"
     if len(column.levels) != len(column.level_counts) or len(set(column.levels)) < len(column.levels):
         return "levels that are not distinct or do not fit their counts"
     if not set(column.order) <= set(column.levels) or len(set(column.order)) < len(column.order):

@@ -27,13 +27,11 @@ class StoredType(msgspec.Struct, frozen=True, kw_only=True):
         kind: the kind of the column.
         title: name of the type for the reason that a user reads.
         order: every category of an Enum, lowest first; empty for other types.
-        datetime_format: the format in which `as_text` writes dates.
     """
 
     kind: Kind
     title: str
     order: tuple[str, ...] = ()
-    datetime_format: str | None = None
 
 
 def stored_types(frame: pl.DataFrame) -> dict[str, StoredType]:
@@ -51,9 +49,9 @@ def _stored_type(dtype: pl.DataType) -> StoredType | None:
     if isinstance(dtype, pl.Categorical):
         return StoredType(kind="categorical", title="Categorical")
     if isinstance(dtype, pl.Date):
-        return StoredType(kind="datetime", title="Date", datetime_format=_DATE)
+        return StoredType(kind="datetime", title="Date")
     if isinstance(dtype, pl.Datetime):
-        return StoredType(kind="datetime", title="Datetime", datetime_format=_DATETIME)
+        return StoredType(kind="datetime", title="Datetime")
     return None
 
 
@@ -62,8 +60,8 @@ def as_text(frame: pl.DataFrame, where: str, columns: Sequence[Column] = ()) -> 
 
     Args:
         where: names the table in errors.
-        columns: columns of a schema, in whose formats dates and numbers are written, so that a model trained on text reads them.
-            Other dates are in the ISO format, and other numbers have a decimal point.
+        columns: columns of a schema, in whose formats numbers are written, so that a model trained on text reads them. Other
+            numbers have a decimal point; all dates are in the ISO format.
 
     Raises:
         DataError: a column holds lists, structs, bytes or Python objects, or dates out of range.
@@ -93,7 +91,7 @@ def _as_text(column: pl.Series, where: str, like: Column | None) -> pl.Series:
         unreadable = f"{where}: column {name!r} has dates out of range"
         try:
             with panics_as_errors(unreadable):
-                column = _dates_as_text(column, None if like is None else like.datetime_format)
+                column = _dates_as_text(column)
         except PolarsError as error:
             raise DataError(f"{unreadable} ({str(error).partition(chr(10))[0]})") from None
     elif isinstance(kind, pl.Duration):
@@ -136,17 +134,10 @@ def _empty_as_null(texts: pl.Series) -> pl.Series:
     return pl.Series("", [cell or None for cell in cells], dtype=pl.String) if "" in cells else texts
 
 
-def _dates_as_text(column: pl.Series, datetime_format: str | None) -> pl.Series:
-    """Dates in the given format (strftime, or one of `values.epoch_format`); moments with a time zone become UTC."""
-    if isinstance(column.dtype, pl.Datetime):
-        if column.dtype.time_zone:
-            column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-        default = _DATETIME
-    else:
-        default = _DATE
-    if datetime_format is None:
-        return column.dt.to_string(default)
-    if datetime_format.startswith("epoch"):
-        unit = datetime_format.removeprefix("epoch ")
-        return column.cast(pl.Datetime("us")).dt.epoch("us") // {"s": 1_000_000, "ms": 1_000, "us": 1}[unit]
-    return column.cast(pl.Datetime("us")).dt.to_string(datetime_format)
+def _dates_as_text(column: pl.Series) -> pl.Series:
+    """Dates in the ISO format, which every column of dates reads; moments with a time zone become UTC."""
+    if not isinstance(column.dtype, pl.Datetime):
+        return column.dt.to_string(_DATE)
+    if column.dtype.time_zone:
+        column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    return column.dt.to_string(_DATETIME)

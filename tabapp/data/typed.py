@@ -11,7 +11,7 @@ import polars as pl
 from tabapp.data.columns import column_of
 from tabapp.data.forms.clock import CLOCKS
 from tabapp.data.forms.missing import is_missing, strip
-from tabapp.data.forms.moments import parse_dates
+from tabapp.data.forms.moments import read_moments
 from tabapp.data.forms.numbers import parse_numbers
 from tabapp.data.kinds.booleans import FALSE_SPELLINGS, TRUE_SPELLINGS, false_and_true
 from tabapp.data.marks import marks_in
@@ -51,7 +51,7 @@ def _typed_values(texts: pl.Series, column: Column, as_label: bool) -> pl.Series
         finite = numbers.is_finite()
         return numbers if finite.all() else numbers.set(~finite, None)
     if column.kind == "datetime" and column.datetime_format is not None:
-        return parse_dates(stripped, column.datetime_format)
+        return read_moments(stripped, column.datetime_format, column.open_ends).moments
     return stripped
 
 
@@ -196,7 +196,8 @@ def parsed_cells(texts: pl.Series, column: Column) -> tuple[int, int]:
     if column.kind == "numeric":
         read = parse_numbers(present, format_of(column))
     else:
-        read = parse_dates(present, column.datetime_format or "%Y-%m-%d")
+        read = read_moments(present, column.datetime_format or "iso", column.open_ends)
+        return len(present), int((read.moments.is_not_null() | read.ends.is_not_null()).sum())
     return len(present), len(read) - read.null_count()
 
 

@@ -335,5 +335,5 @@ def _text(value: Any, column: Column) -> str:
         text = str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else f"{value:.6g}"
         return text.replace(".", column.decimal) + ("%" if column.notation == "share" else "")
     if column.kind == "datetime":
-        return value.strftime(column.datetime_format or "%Y-%m-%d")
+        return value.isoformat(" ").removesuffix(" 00:00:00")
     return str(value)

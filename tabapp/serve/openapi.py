@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tabapp import __version__
+from tabapp.data.forms.moments import describe_format
 from tabapp.data.schema import Column, Schema
 from tabapp.serve.bodies import ARROW, CSV, JSON, PARQUET
 from tabapp.serve.bundles import Bundles, ServedBundle
@@ -233,7 +234,7 @@ def _cell(column: Column) -> dict[str, Any]:
     if column.kind == "numeric" and column.low is not None and column.high is not None:
         facts["description"] = f"numeric, {column.low:g} to {column.high:g} in training"
     elif column.kind == "datetime" and column.datetime_format is not None:
-        facts["description"] = f"datetime, written as {column.datetime_format}"
+        facts["description"] = f"datetime in ISO 8601, or as in training: {describe_format(column.datetime_format)}"
     elif column.levels:
         facts["examples"] = list(column.levels[: min(MOST_LEVELS, 20)])
     return facts

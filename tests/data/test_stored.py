@@ -12,7 +12,7 @@ from tabapp.data.infer import infer_schema
 from tabapp.data.reading.read import Reading, read_table
 from tabapp.data.schema import Column, Schema
 from tabapp.data.stored import as_text, stored_types
-from tabapp.data.typed import typed_frame
+from tabapp.data.typed import typed_column, typed_frame
 from tabapp.errors import DataError
 
 N = 60
@@ -134,14 +134,15 @@ def test_numbers_booleans_and_text_are_inferred_as_in_a_csv_file(tmp_path):
     assert [c.kind for c in schema_of(reading).columns] == [c.kind for c in from_csv.columns]
 
 
-@pytest.mark.parametrize(
-    ("form", "expected"),
-    [("%d/%m/%Y", "31/12/2023"), ("epoch s", "1703980800"), ("epoch ms", "1703980800000"), (None, "2023-12-31")],
-)
-def test_dates_are_converted_to_text_in_the_given_format(form, expected):
-    frame = pl.DataFrame({"day": [date(2023, 12, 31), None]})
-    column = Column(name="day", kind="datetime", reason="", datetime_format=form)
-    assert as_text(frame, "table", [column])["day"].to_list() == [expected, None]
+@pytest.mark.parametrize("form", ["iso", "day first", "month first", "year first", "epoch s", "epoch ms", "excel"])
+def test_typed_dates_are_read_in_a_column_of_any_format(form):
+    moments = [datetime(2023, 4, 3, 2, 1, 0, 123_456), datetime(1650, 12, 31), None]
+    frame = pl.DataFrame({"day": [date(2023, 4, 3), date(1650, 12, 31), None], "moment": moments})
+    columns = [Column(name=name, kind="datetime", reason="", datetime_format=form) for name in frame.columns]
+    texts = as_text(frame, "table", columns)
+    assert texts["day"].to_list() == ["2023-04-03", "1650-12-31", None]
+    assert typed_column(texts["moment"], columns[1]).to_list() == moments
+    assert typed_column(texts["day"], columns[0]).to_list() == [datetime(2023, 4, 3), datetime(1650, 12, 31), None]
 
 
 def test_nested_columns_are_rejected_by_name():

@@ -203,7 +203,7 @@ MEANING: dict[str, Case] = {
     "day first by one cell": kind(["01/02/2024", "13/02/2024", "05/06/2024"], "datetime"),
     "twelve-hour clock": kind([f"1/{1 + i % 28}/2024 {1 + i % 12}:05 PM" for i in range(N)], "datetime"),
     "months in words": kind([f"{1 + i % 28} March 2024" for i in range(N)], "datetime"),
-    "mixed dates": kind(["2024-01-02", "03/04/2024"], "categorical"),
+    "mixed dates": kind(["2024-01-02", "03/04/2024"], "datetime"),
     "impossible dates": kind(["2024-13-45", "2024-99-99"], "categorical"),
     "epochs": kind([1_700_000_000 + 977 * i for i in range(N)], "datetime", name="created_at"),
     "times of day": kind([f"{i % 24:02}:{i:02}" for i in range(N)], "numeric", 0.0, 3660.0),

@@ -59,7 +59,6 @@ class Bundle:
                 assert (len(content), hashlib.sha256(content).hexdigest()) == (member["bytes"], member["sha256"])
                 self.members[member["path"]] = content
         self.schema, self.ensemble = self.json("schema.json"), self.json("ensemble.json")
-        self.columns = {column["name"]: column for column in self.schema["columns"]}
 
     def json(self, path):
         return json.loads(self.members[path])
@@ -98,7 +97,7 @@ class Bundle:
             elif step["type"] == "boolean":
                 numbers.append({step["false"]: 0.0, step["true"]: 1.0}.get(text, math.nan))
             elif step["type"] == "datetime":
-                date = datetime.strptime(text, self.columns[step["column"]]["datetime_format"])
+                date = datetime.fromisoformat(text)
                 elapsed = (date - datetime(1970, 1, 1)).total_seconds() - step["start"] / 1e6
                 numbers += [
                     elapsed / 86400,

@@ -14,6 +14,7 @@ from tabapp.bundle.export.script_models import DATE_PARTS, MODELS, STRICT, catbo
 from tabapp.bundle.files.archive import open_archive
 from tabapp.bundle.files.contents import decode_contents
 from tabapp.bundle.files.records import Candidate, Manifest
+from tabapp.data.forms.moments import order_of
 from tabapp.data.schema import Column, Schema
 from tabapp.errors import BundleError, UsageError
 from tabapp.features.columns import NumericStep
@@ -212,10 +213,32 @@ def _feature(column: Column) -> list[str]:
     if column.kind in ("categorical", "boolean"):
         return [f"made[{name}] = category({cells}, {list(column.levels)!r})"]
     if column.kind == "datetime":
-        dates = f"pd.to_datetime({cells}, format={column.datetime_format!r}, errors='coerce')"
-        lines = [f"dates = {dates}", f"made[{column.name + ' days'!r}] = (dates - pd.Timestamp('1970-01-01')).dt.days"]
+        lines = [
+            f"dates = {_moments(column)}",
+            *_without_open_ends(column),
+            f"made[{column.name + ' days'!r}] = (dates - pd.Timestamp('1970-01-01')).dt.days",
+        ]
         return lines + [f"made[{f'{column.name} {part}'!r}] = dates.dt.{method}" for part, method in DATE_PARTS.items()]
     return [f"# The {column.kind} column {comment(column.name)} is left out."]
+
+
+def _moments(column: Column) -> str:
+    """An expression of the moments of a column, in UTC."""
+    cells, form = f"table[{column.name!r}]", column.datetime_format or "iso"
+    if form == "excel":
+        return f"pd.to_datetime(number({cells}), unit='D', origin='1899-12-30', errors='coerce')"
+    if form.startswith("epoch"):
+        return f"pd.to_datetime(number({cells}), unit={form.removeprefix('epoch ')!r}, errors='coerce')"
+    order = order_of(form)
+    first = {"day first": ", dayfirst=True", "year first": ", yearfirst=True"}.get(order, "")
+    return f"pd.to_datetime({cells}, format='mixed'{first}, utc=True, errors='coerce').dt.tz_localize(None)"
+
+
+def _without_open_ends(column: Column) -> list[str]:
+    """Lines that remove dates that stand for none, such as 9999-12-31."""
+    if not column.open_ends:
+        return []
+    return [f"dates = dates.mask(dates.dt.strftime('%Y-%m-%d').isin({list(column.open_ends)!r}))"]
 
 
 def _derived(state: PreparerState) -> list[str]:

@@ -1,134 +1,416 @@
-"""Dates and times."""
+"""Dates and times: one reader of their texts for training and prediction, and what a column of them needs to be read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal, NamedTuple, get_args
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from tabapp.data.forms.share import share
-from tabapp.data.small import contains
-
-_TIMES = (
-    " %H:%M:%S%.f", " %H:%M", "T%H:%M:%S%.f", "T%H:%M", "T%H:%M:%S%.fZ", "T%H:%M:%S%.f%z", " %H:%M:%S%.f%z", " %H:%M:%S%.fZ",
-    " %H:%M:%S%.f UTC", " %I:%M %p", " %I:%M:%S %p", " %I:%M%p",
-)  # fmt: skip
-"""Time formats after a date. `%.f` also matches a time without a fraction."""
-
-_SHAPES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (r"^\d{4}([-/.])\d{1,2}[-/.]\d{1,2}(?:\D|$)", ("%Y{0}%m{0}%d",)),
-    (r"^\d{1,2}([-/.])\d{1,2}[-/.]\d{4}(?:\D|$)", ("%m{0}%d{0}%Y", "%d{0}%m{0}%Y")),
-    (r"^\d{1,2}([-/.])\d{1,2}[-/.]\d{2}(?:\D|$)", ("%m{0}%d{0}%y", "%d{0}%m{0}%y")),
-    (r"^\d{1,2}([-/ .])[A-Za-z]{3,9}[-/ .]\d{4}(?:\D|$)", ("%d{0}%B{0}%Y",)),
-    (r"^\d{1,2}([-/ .])[A-Za-z]{3,9}[-/ .]\d{2}(?:\D|$)", ("%d{0}%B{0}%y",)),
-    (r"^[A-Za-z]{3,9}( )\d{1,2},? \d{4}(?:\D|$)", ("%B %d, %Y", "%B %d %Y")),
-    (r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*(,? )\d{1,2} [A-Za-z]{3,9} \d{4}", ("%a{0}%d %B %Y", "%A{0}%d %B %Y")),
+from tabapp.data.forms.moment_text import (
+    DAY,
+    FIRST_YEAR,
+    LAST_YEAR,
+    NUMBER_FORMS,
+    Moment,
+    NumberForm,
+    Order,
+    Precision,
+    read_moment,
+    read_number,
 )
-_COMPACT = r"^(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])$"
+from tabapp.data.small import SMALL, all_contain, any_contains, contains
+
 _SAMPLE = 200
-DATES_AGREE = 0.95
-"""Minimum share of values that match one date format; the others become missing."""
+DATES_AGREE = 0.9
+"""Minimum share of values that are dates or open ends; the others become missing."""
+_SURE = 0.95
+"""The same for texts such as 10.02.15 or 2023-02, which may also be versions or ranges."""
+_STORED_AGREE = 0.5
+"""The same for dates that a typed file stores, of which no other kind is better."""
+_WEAK: frozenset[Precision] = frozenset({"short", "month", "ordinal"})
+MOST_OPEN_ENDS = 100
+_MOST_WORDS, _LEAST_REPEATS = 5, 2
+_ROUND_DAYS = frozenset({"01-01", "12-30", "12-31"})
+_LIMITS = frozenset({"1677-09-21", "1677-09-22", "2038-01-19", "2079-06-06", "2262-04-11", "2262-04-12"})
+"""The first and last days of common types of moments: nanoseconds and seconds since 1970, and smalldatetime of SQL Server."""
+_OUTER, _FEWEST_DAYS, _FEWEST_DAYS_AWAY = 3, 5, 20 * 365
+_MOST_FAMILIES = 8
 
-
-_EPOCHS: dict[str, tuple[str, int]] = {
-    "epoch s": (r"^1\d{9}(?:\.\d+)?$", 1_000_000),
-    "epoch ms": (r"^1\d{12}$", 1_000),
-    "epoch us": (r"^1\d{15}$", 1),
+_EPOCHS: dict[NumberForm, str] = {
+    "epoch s": r"^1\d{9}(?:\.\d+)?$",
+    "epoch ms": r"^1\d{12}(?:\.\d+)?$",
+    "epoch us": r"^1\d{15}(?:\.\d+)?$",
+    "epoch ns": r"^1\d{18}$",
 }
-"""Unix timestamps between 2001 and 2033: the pattern, and the number of microseconds per unit."""
-
-_FORMATS = frozenset(
-    {
-        *_EPOCHS,
-        "%Y%m%d",
-        *(
-            date.format(mark) + time
-            for _, dates in _SHAPES
-            for date in dates
-            for mark in ("-", "/", ".", " ", ", ")
-            for time in ("", *_TIMES)
-        ),
-    }
-)
+"""Unix timestamps between 2001 and 2033."""
+_SERIAL = r"^[1-6]\d{4}(?:\.\d+)?$"
+"""Day numbers of spreadsheets between 1927 and 2091."""
+_NUMBER = r"^[+-]?\d+(?:\.\d+)?$"
+COMPACT_DATE = r"^(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:(?:[01]\d|2[0-3])(?:[0-5]\d){1,2})?$"
+"""Numbers that may be dates without separators, also with hours and minutes or seconds."""
+_TRIPLE = r"(?:[^\W\d]+\.?,? ?)?(\d{1,2})([-/.]) ?(\d{1,2})[-/.] ?'?(\d{4}|\d{2})"
+_LEGACY = re.compile(r"(?=.*%[Yy])(?:%[aAbBdHIMmpSYyz]|%\.f|[-/., :TZUC]){1,24}")
+"""strptime formats, which earlier versions stored."""
 
 
 def is_date_format(form: str) -> bool:
-    """Whether `date_format` or `epoch_format` can have found a format. Others may not even be valid for polars."""
-    return form in _FORMATS
+    """Whether a schema can have this format."""
+    return form in NUMBER_FORMS or form in get_args(Order) or _LEGACY.fullmatch(form) is not None
 
 
-def _from_epoch(texts: pl.Series, form: str) -> pl.Series:
-    pattern, microseconds = _EPOCHS[form]
-    moments = texts.cast(pl.Float64, strict=False) if "." in pattern else texts.cast(pl.Int64, strict=False)
-    return (moments.set(~texts.str.contains(pattern), None) * microseconds).cast(pl.Int64).cast(pl.Datetime("us"))
+def describe_format(form: str) -> str:
+    """What a format of a schema reads, for a sentence."""
+    return _WORDS[form if form in _WORDS else order_of(form)]
 
 
-def epoch_format(uniques: pl.Series) -> str | None:
-    """The format of Unix timestamps that all values match, or None."""
-    return next((form for form, (pattern, _) in _EPOCHS.items() if contains(uniques, pattern).all()), None)
+def order_of(form: str) -> Order:
+    """The order of day, month and year in a format of a schema."""
+    for order in get_args(Order):
+        if form == order:
+            return order
+    return {"%d": "day first", "%m": "month first"}.get(form[:2], "iso")  # pyright: ignore[reportReturnType]
 
 
-def parse_dates(texts: pl.Series, form: str) -> pl.Series:
-    """Parse stripped texts as naive Datetime in µs (UTC if they have an offset); null if a text does not match the format."""
-    if form in _EPOCHS:
-        return _from_epoch(texts, form)
-    if "%z" in form:
-        return texts.str.to_datetime(form, time_unit="us", strict=False).dt.replace_time_zone(None)
-    return texts.str.strptime(pl.Datetime("us"), form, strict=False)
+_WORDS = {
+    "iso": "dates",
+    "day first": "dates with the day first",
+    "month first": "dates with the month first",
+    "year first": "dates with the year first",
+    "epoch s": "times in seconds since 1970",
+    "epoch ms": "times in milliseconds since 1970",
+    "epoch us": "times in microseconds since 1970",
+    "epoch ns": "times in nanoseconds since 1970",
+    "excel": "dates as day numbers of a spreadsheet",
+}
+
+
+class Reading(NamedTuple):
+    """Texts that were read.
+
+    Attributes:
+        moments: naive Datetime in µs, in UTC; null for an open end and for what is no moment.
+        ends: the open end of each text, such as 9999-12-31; null for any other.
+        zoned: which texts have an offset from UTC or the name of a zone.
+    """
+
+    moments: pl.Series
+    ends: pl.Series
+    zoned: npt.NDArray[np.bool_]
+
+
+def read_moments(texts: pl.Series, form: str, open_ends: Collection[str] = ()) -> Reading:
+    """Read stripped texts.
+
+    Args:
+        form: a format of a schema: how numbers are read, and which number of 03/04/24 comes first.
+        open_ends: further texts and days that stand for no date in this column.
+    """
+    ends = {end: end for end in open_ends}
+    if len(texts) <= SMALL:
+        cells: list[str | None] = texts.to_list()
+        known = {text: _read_cell(text, form, ends) for text in dict.fromkeys(cells) if text is not None}
+        found = [None if text is None else known[text] for text in cells]
+        moments = pl.Series("", [None if each is None else each.microseconds for each in found], dtype=pl.Int64)
+        return Reading(
+            moments.cast(pl.Datetime("us")),
+            pl.Series("", [None if each is None else each.end for each in found], dtype=pl.String),
+            np.array([each is not None and each.zoned for each in found], dtype=np.bool_),
+        )
+    moments, zoned = _read_numbers(texts, form) if form in NUMBER_FORMS else _read_families(texts, order_of(form))
+    if ends:
+        moments = moments.set(moments.dt.to_string("%Y-%m-%d").is_in(list(ends)).fill_null(False), None)
+    rest = texts.is_not_null() & moments.is_null()
+    left = texts.filter(rest)
+    if not len(left):
+        return Reading(moments, pl.Series("", [None] * len(texts), dtype=pl.String), zoned)
+    distinct = left.unique()
+    read = [_read_cell(text, form, ends) for text in distinct.to_list()]
+
+    def placed(values: Sequence[object], dtype: type[pl.DataType]) -> pl.Series:
+        return left.replace_strict(distinct, pl.Series("", values, dtype=dtype), default=None, return_dtype=dtype)
+
+    places = rest.arg_true()
+    microseconds = placed([None if each is None else each.microseconds for each in read], pl.Int64)
+    marks = placed([None if each is None else each.end for each in read], pl.String)
+    zoned[places.to_numpy()] = placed([each is not None and each.zoned for each in read], pl.Boolean).to_numpy()
+    return Reading(
+        moments.scatter(places, microseconds.cast(pl.Datetime("us"))),
+        pl.Series("", [None] * len(texts), dtype=pl.String).scatter(places, marks),
+        zoned,
+    )
+
+
+def _read_cell(text: str, form: str, ends: dict[str, str]) -> Moment | None:
+    if text in ends:
+        return Moment(None, text, "day")
+    moment = read_number(text, form) if form in NUMBER_FORMS else None  # pyright: ignore[reportArgumentType]
+    moment = moment or read_moment(text, order_of(form))
+    if ends and moment is not None and moment.microseconds is not None:
+        end = ends.get(str(np.datetime64(moment.microseconds // DAY, "D")))
+        return moment if end is None else moment._replace(microseconds=None, end=end)
+    return moment
+
+
+def _read_numbers(texts: pl.Series, form: str) -> tuple[pl.Series, npt.NDArray[np.bool_]]:
+    """Whole timestamps; null for any other text."""
+    none = np.zeros(len(texts), dtype=np.bool_)
+    if form == "excel":
+        return pl.Series("", [None] * len(texts), dtype=pl.Datetime("us")), none
+    numbers = texts.set(~texts.str.contains(r"^[+-]?[0-9]{1,19}$"), None).cast(pl.Int64, strict=False)
+    unit = form.removeprefix("epoch ")
+    numbers = numbers // 1_000 if unit == "ns" else numbers * {"s": 1_000_000, "ms": 1_000, "us": 1}[unit]
+    return _of_known_years(numbers.cast(pl.Datetime("us"))), none
+
+
+def _of_known_years(moments: pl.Series) -> pl.Series:
+    known = moments.dt.year().is_between(FIRST_YEAR, LAST_YEAR)
+    return moments if known.all() else moments.set(~known, None)
+
+
+class _Family(NamedTuple):
+    """Texts that strptime of polars reads: a pattern of them, their format, and whether they have an offset."""
+
+    pattern: str
+    form: str
+    zoned: bool
+
+
+_FAMILY = re.compile(
+    r"([0-9]{4}([-/.])[0-9]{1,2}\2[0-9]{1,2}|[0-9]{1,2}([-/.])[0-9]{1,2}\3([0-9]{4}|[0-9]{2}))"
+    r"(?:([T ])[0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?( ?)(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
+)
+
+
+@cache
+def _directives(order: Order, short: bool) -> str:
+    if order == "year first" and short:
+        return "%y{0}%m{0}%d"
+    year = "%y" if short else "%Y"
+    return f"%m{{0}}%d{{0}}{year}" if order == "month first" else f"%d{{0}}%m{{0}}{year}"
+
+
+def _family(text: str, order: Order) -> _Family | None:
+    """The family of a text; None if only `read_moment` reads it."""
+    match = _FAMILY.fullmatch(text)
+    if match is None:
+        return None
+    _, year_mark, mark, year, join, second, fraction, space, zone = match.groups()
+    if year_mark is not None:
+        pattern, form = (
+            f"[0-9]{{4}}[{year_mark}][0-9]{{1,2}}[{year_mark}][0-9]{{1,2}}",
+            f"%Y{year_mark}%m{year_mark}%d",
+        )
+    elif order == "iso":
+        return None
+    else:
+        pattern = f"[0-9]{{1,2}}[{mark}][0-9]{{1,2}}[{mark}][0-9]{{{len(year)}}}"
+        form = _directives(order, len(year) == 2).format(mark)
+    if join is not None:
+        pattern, form = f"{pattern}{join}[0-9]{{1,2}}:[0-9]{{2}}", f"{form}{join}%H:%M"
+    if second is not None:
+        pattern, form = f"{pattern}:[0-5][0-9]", f"{form}:%S"
+    if fraction is not None:
+        pattern, form = rf"{pattern}\.[0-9]{{1,9}}", f"{form}%.f"
+    if zone is not None:
+        pattern, form = f"{pattern}{space}(?:Z|[+-][0-9]{{2}}(?::?[0-9]{{2}})?)", f"{form}{space}%#z"
+    return _Family(f"^{pattern}$", form, zone is not None)
+
+
+def _read_families(texts: pl.Series, order: Order) -> tuple[pl.Series, npt.NDArray[np.bool_]]:
+    """The moments of frequent families and which of them have an offset; null for any other text."""
+    moments, zoned = pl.Series("", [None] * len(texts), dtype=pl.Datetime("us")), np.zeros(len(texts), dtype=np.bool_)
+    left = texts
+    for _ in range(_MOST_FAMILIES):
+        present = left.drop_nulls()
+        step = max(1, len(present) // _SAMPLE)
+        families = Counter(_family(text, order) for text in present.gather_every(step).to_list())
+        families.pop(None, None)
+        if not families:
+            break
+        family = families.most_common(1)[0][0]
+        assert family is not None
+        matches = left.str.contains(family.pattern).fill_null(False)
+        if family.zoned:
+            read = left.filter(matches).str.to_datetime(family.form, time_unit="us", strict=False)
+            read = read.dt.replace_time_zone(None)
+            zoned |= matches.to_numpy()
+        else:
+            read = left.filter(matches).str.strptime(pl.Datetime("us"), family.form, strict=False)
+        read = _of_known_years(read)
+        moments = read if len(read) == len(moments) else moments.scatter(matches.arg_true(), read)
+        left = left.set(matches, None)
+    return moments, zoned
 
 
 @dataclass(frozen=True)
-class DateFormat:
-    """A strptime format, the share of values that match it, and another format that matches as many, if any."""
+class Dates:
+    """How the dates of a column are written.
+
+    Attributes:
+        form: the format for the schema.
+        share: share of the values that are dates or open ends.
+        moments: the distinct values as Datetime; null for an open end and for what is no date.
+        rival: another order that fits all values as well.
+        zone: "UTC" if all moments have an offset, "mixed" if only some have one.
+        short: whether most years have two digits.
+        open_ends: the texts and days that stand for no date.
+    """
 
     form: str
     share: float
-    rival: str | None = None
+    moments: pl.Series
+    rival: Order | None = None
+    zone: Literal["UTC", "mixed"] | None = None
+    short: bool = False
+    open_ends: tuple[str, ...] = ()
 
 
-def date_format(uniques: pl.Series, counts: pl.Series) -> DateFormat | None:
-    """Find the date format of a column; None if fewer than `DATES_AGREE` of the values match one.
+def find_dates(
+    distinct: pl.Series | list[str],
+    counts: npt.NDArray[np.integer],
+    *,
+    least: float = DATES_AGREE,
+    by_name: bool = False,
+) -> Dates | None:
+    """How the dates of a column are written; None if fewer than a share of `least` of the values are dates.
 
-    Values that match only one order determine whether the day or the month comes first. Without such values, "/" means month
-    first and "-" or "." means day first, and the other format is returned as `rival`.
+    Dates that allow only one order determine whether the day or the month comes first. Without such dates, "/" means month
+    first and "-" or "." means day first, and the other order is returned as `rival`.
+
+    Args:
+        distinct: the distinct non-missing texts, stripped.
+        counts: number of occurrences of each.
+        by_name: the name of the column says that it holds dates, so that 2024-123 is the 123rd day of a year.
     """
-    total = float(counts.sum() or 0)
-    step = max(1, len(uniques) // _SAMPLE)
-    sample = uniques[::step].head(2 * _SAMPLE)
-    if not contains(sample, r"\d").any():
+    step = max(1, len(distinct) // _SAMPLE)
+    sample = distinct[::step] if isinstance(distinct, list) else distinct.gather_every(step).to_list()
+    precision = _usual_precision(sample[:: max(1, len(sample) // 20)], least) and _usual_precision(sample, least)
+    if precision in (None, "number") or (precision == "ordinal" and not by_name):
         return None
-    best: DateFormat | None = None
-    for form in _candidates(sample):
-        if parses_as_date(sample, form).mean() < DATES_AGREE - 0.1:  # pyright: ignore[reportOperatorIssue]
+    if precision == "month" and all(map(_is_season, sample)):
+        return None
+    uniques = _as_series(distinct)
+    order, rival = find_order(uniques)
+    dates = _dates(uniques, counts, order, rival, max(least, _SURE) if precision in _WEAK and not by_name else least)
+    return dates and replace(dates, short=precision == "short")
+
+
+def stored_dates(distinct: pl.Series | list[str], counts: npt.NDArray[np.integer]) -> Dates | None:
+    """As `find_dates`, for dates that a typed file stores."""
+    return _dates(_as_series(distinct), counts, "iso", None, _STORED_AGREE)
+
+
+def number_dates(distinct: pl.Series | list[str], counts: npt.NDArray[np.integer]) -> Dates | None:
+    """As `find_dates`, for Unix timestamps and the day numbers of spreadsheets, all of which are numbers."""
+    forms: dict[NumberForm, str] = {**_EPOCHS, "excel": _SERIAL}
+    for form, pattern in forms.items():
+        if not any_contains(distinct, pattern) or not all_contain(distinct, _NUMBER):
             continue
-        found = DateFormat(form, share(parses_as_date(uniques, form), counts, total))
-        if best is None or found.share > best.share:
-            best = found
-        elif found.share == best.share and {found.form[:2], best.form[:2]} == {"%m", "%d"}:
-            month_first = best.form.startswith("%m") and "/" in best.form
-            best = (
-                DateFormat(best.form, best.share, found.form)
-                if month_first
-                else DateFormat(found.form, found.share, best.form)
-            )
-    return best if best is not None and best.share >= DATES_AGREE else None
+        if counts[contains(distinct, pattern)].sum() >= DATES_AGREE * counts.sum():
+            return _dates(_as_series(distinct), counts, form, None, DATES_AGREE)
+    return None
 
 
-def parses_as_date(texts: pl.Series, form: str) -> pl.Series:
-    """Which texts parse as a date between the years 1000 and 2500."""
-    parsed = parse_dates(texts, form)
-    return (parsed.is_not_null() & parsed.dt.year().is_between(1000, 2500)).fill_null(False)
+def are_timestamps(uniques: pl.Series) -> bool:
+    """Whether all values may be Unix timestamps."""
+    return any(contains(uniques, pattern).all() for pattern in _EPOCHS.values())
 
 
-def _candidates(sample: pl.Series) -> Sequence[str]:
-    if contains(sample, _COMPACT).all():
-        return ("%Y%m%d",)
-    for shape, dates in _SHAPES:
-        if contains(sample, shape).sum() >= (DATES_AGREE - 0.1) * len(sample):
-            separator = sample.str.extract(shape).drop_nulls()
-            mark = str(separator.mode()[0])
-            with_time = sample.str.contains(r"\d:\d\d").sum() > len(sample) // 2
-            times = _TIMES if with_time else ("",)
-            return [date.format(mark) + time for date in dates for time in times]
-    return ()
+def _as_series(distinct: pl.Series | list[str]) -> pl.Series:
+    return distinct if isinstance(distinct, pl.Series) else pl.Series("", distinct, dtype=pl.String)
+
+
+def _usual_precision(sample: Sequence[str], least: float) -> Precision | None:
+    """What most of the texts name; None if too few of them are dates."""
+    found = [read_moment(text, "day first") or read_moment(text, "month first") for text in sample]
+    kinds: Counter[Precision] = Counter(each.precision for each in found if each is not None)
+    return kinds.most_common(1)[0][0] if kinds and kinds.total() >= least / 2 * len(sample) else None
+
+
+def _is_season(text: str) -> bool:
+    """Whether a text such as 2010-11 may be the season from one year to the next."""
+    match = re.fullmatch(r"\d\d(\d\d)[-/](\d\d)", text)
+    return match is not None and int(match[2]) == (int(match[1]) + 1) % 100
+
+
+def find_order(uniques: pl.Series) -> tuple[Order, Order | None]:
+    """The order of day, month and year that fits most dates of three numbers, and another one that fits as many."""
+    if len(uniques) > SMALL:
+        uniques = uniques.str.extract(rf"^({_TRIPLE})(?:\D|$)").drop_nulls().unique()
+    texts: list[str] = uniques.to_list()
+    triples = [match.groups() for text in texts if (match := re.match(rf"{_TRIPLE}(?!\d)", text)) is not None]
+    numbers = [(int(a), int(b), int(c), len(c) == 2) for a, _, b, c in triples]
+    fits: dict[Order, int] = {
+        "month first": sum(0 < a <= 12 and 0 < b <= 31 for a, b, _, _ in numbers),
+        "day first": sum(0 < a <= 31 and 0 < b <= 12 for a, b, _, _ in numbers),
+        "year first": sum(short and 0 < b <= 12 and 0 < c <= 31 for _, b, c, short in numbers),
+    }
+    most = max(fits.values())
+    if most == 0:
+        return "iso", None
+    best: list[Order] = [order for order, count in fits.items() if count == most]
+    if "year first" in best and len(best) > 1:
+        # Years are few, days are many.
+        firsts, lasts = len({a for a, *_ in numbers}), len({c for _, _, c, _ in numbers})
+        if lasts > 12 and 2 * firsts <= lasts:
+            return "year first", best[0]
+        best.remove("year first")
+    if len(best) == 1:
+        return best[0], None
+    slashes = sum(mark == "/" for _, mark, *_ in triples)
+    first, second = best if 2 * slashes > len(triples) else best[::-1]
+    return first, None if all(a == b for a, b, *_ in numbers) else second
+
+
+def _dates(
+    uniques: pl.Series, counts: npt.NDArray[np.integer], form: str, rival: Order | None, least: float
+) -> Dates | None:
+    reading = read_moments(uniques, form)
+    moments = reading.moments
+    days = _far_days(moments, counts)
+    ends = tuple(sorted({*reading.ends.drop_nulls().to_list(), *days}))[: MOST_OPEN_ENDS - _MOST_WORDS]
+    words = _words(uniques, counts, (moments.is_null() & reading.ends.is_null()).to_numpy(), moments.n_unique())
+    if ends or words:
+        reading = read_moments(uniques, form, (*ends, *words))
+        moments = reading.moments
+    known = moments.is_not_null().to_numpy()
+    total, agreeing = int(counts.sum()), int(counts[known | reading.ends.is_not_null().to_numpy()].sum())
+    if not known.any() or agreeing < least * total:
+        return None
+    zoned = reading.zoned[known]
+    zone = "UTC" if zoned.all() else "mixed" if zoned.any() else None
+    return Dates(form, agreeing / total, moments, rival, zone, open_ends=(*ends, *words))
+
+
+def _words(
+    uniques: pl.Series, counts: npt.NDArray[np.integer], odd: npt.NDArray[np.bool_], n_moments: int
+) -> tuple[str, ...]:
+    """Words that stand for no date in a column of dates, such as "ongoing": few distinct ones, each of which is repeated."""
+    places = np.flatnonzero(odd & (counts >= _LEAST_REPEATS))
+    if len(places) > _MOST_WORDS:
+        return ()
+    words = [text for text in (str(uniques[int(place)]) for place in places) if not re.search(r"\d", text)]
+    return tuple(words) if 4 * len(words) <= n_moments else ()
+
+
+def _far_days(moments: pl.Series, counts: npt.NDArray[np.integer]) -> list[str]:
+    """Repeated first and last days of a year far from all other dates, such as 1900-01-01, which stand for no date."""
+    known = moments.is_not_null().to_numpy()
+    micro = moments.drop_nulls().dt.epoch("us").to_numpy()
+    days, place = np.unique(micro // DAY, return_inverse=True)
+    repeats = np.bincount(place, weights=counts[known])
+    outer = [i for i in range(len(days)) if (i < _OUTER or i >= len(days) - _OUTER) and repeats[i] >= _LEAST_REPEATS]
+    names = {i: str(np.datetime64(int(days[i]), "D")) for i in outer}
+    candidates = {i: name for i, name in names.items() if name[5:] in _ROUND_DAYS or name in _LIMITS}
+    inner = np.delete(days, list(candidates))
+    if not candidates or len(inner) < _FEWEST_DAYS:
+        return []
+    reach = max(2 * int(inner[-1] - inner[0]), _FEWEST_DAYS_AWAY)
+    return [name for i, name in candidates.items() if not inner[0] - reach <= days[i] <= inner[-1] + reach]

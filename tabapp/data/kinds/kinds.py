@@ -7,11 +7,11 @@ import re
 import msgspec
 
 from tabapp.data.counts import Values
-from tabapp.data.forms.moments import DateFormat, date_format, epoch_format, parses_as_date
+from tabapp.data.forms.moments import COMPACT_DATE, Dates, describe_format, find_dates, number_dates, stored_dates
 from tabapp.data.forms.numbers import number_format
 from tabapp.data.kinds.booleans import boolean_levels, false_and_true, is_boolean
 from tabapp.data.kinds.marked import find_numbers
-from tabapp.data.kinds.names import looks_like_id, names_date
+from tabapp.data.kinds.names import looks_like_id, names_date, names_day
 from tabapp.data.kinds.numeric import judge_clock, judge_marked, judge_number, marked_column
 from tabapp.data.kinds.scales import order_of
 from tabapp.data.kinds.verdict import show, verdict
@@ -20,6 +20,8 @@ from tabapp.data.small import all_contain, first, words_and_characters
 from tabapp.data.stored import StoredType
 
 _FEWEST_ORDERED, _MOST_ORDERED = 3, 60
+_LEAST_FORCED = 0.01
+"""Share of dates that suffices if the user set the kind."""
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _DIGIT = re.compile(r"\d")
 
@@ -58,28 +60,29 @@ def judge(
         column = _judge_text(values)
         reason = f"{column.reason} The table has too many such columns to search all of them for dates and units."
         return msgspec.structs.replace(column, reason=reason)
-    if (epoch := _judge_epoch(values)) is not None:
-        return epoch
+    if (numbered := _judge_numbered(values)) is not None:
+        return numbered
     if values.plain is not None and (number := judge_number(values)) is not None:
         return number
-    compact = unique >= 5 and all_contain(values.distinct[:1000], r"^(19|20)\d{6}$")
+    compact = unique >= 5 and all_contain(values.distinct[:1000], COMPACT_DATE)
     if not compact and (number := judge_number(values)) is not None:
         return number
-    dates = date_format(values.uniques, values.counts)
+    dates = find_dates(values.distinct, values.count_array, by_name=names_date(values.name))
     if dates is not None:
-        return _date_column(values, dates)
+        return verdict(values, "datetime", _date_reason(values, dates), support=dates.share, dates=dates)
     if compact and (number := judge_number(values)) is not None:
         return number
     return judge_clock(values) or judge_marked(values) or _judge_text(values)
 
 
 def _judge_stored(values: Values, stored: StoredType) -> Column | None:
-    """Judge a column by its type in the file; None for dates outside of the years that can be read."""
-    if stored.kind == "datetime" and stored.datetime_format is not None:
-        if not bool(parses_as_date(values.uniques, stored.datetime_format).all()):
+    """Judge a column by its type in the file; None for dates most of which are outside of the years that can be read."""
+    if stored.kind == "datetime":
+        dates = stored_dates(values.distinct, values.count_array)
+        if dates is None:
             return None
-        reason = f"Dates stored as {stored.title}."
-        return verdict(values, "datetime", reason, dates=stored.datetime_format)
+        reason = f"Dates stored as {stored.title}.{_end_words(dates)}"
+        return verdict(values, "datetime", reason, support=dates.share, dates=dates)
     present = values.uniques.to_list()
     order: tuple[str, ...] = ()
     if _FEWEST_ORDERED <= len(present) <= _MOST_ORDERED:
@@ -89,24 +92,35 @@ def _judge_stored(values: Values, stored: StoredType) -> Column | None:
     return msgspec.structs.replace(verdict(values, "categorical", reason), order=order)
 
 
-def _judge_epoch(values: Values) -> Column | None:
-    """Judge moments counted since 1970; only the name distinguishes them from other large integers."""
-    if not names_date(values.name) or (form := epoch_format(values.uniques)) is None:
+def _judge_numbered(values: Values) -> Column | None:
+    """Judge timestamps and the day numbers of spreadsheets; only the name distinguishes them from other large numbers."""
+    if not names_date(values.name) or (dates := number_dates(values.distinct, values.count_array)) is None:
         return None
-    what = {"epoch s": "seconds", "epoch ms": "milliseconds", "epoch us": "microseconds"}[form]
-    reason = f"Times in {what} since 1970: by the name, and by the size of all {values.n_present:,} values."
-    return verdict(values, "datetime", reason, dates=form)
+    if dates.form == "excel" and not names_day(values.name):
+        return None
+    reason = f"{_date_reason(values, dates)} The name and the size of the numbers show it."
+    return verdict(values, "datetime", reason, support=dates.share, dates=dates)
 
 
-def _date_column(values: Values, dates: DateFormat) -> Column:
+def _date_reason(values: Values, dates: Dates) -> str:
+    words = describe_format(dates.form)
     share = "all" if dates.share == 1 else f"{dates.share:.1%} of"
-    reason = f"Dates written as {dates.form.replace('%.f', '')}: {share} {values.n_present:,} values."
-    first = {"%m": "month", "%d": "day"}.get(dates.form[:2])
-    if first is not None and dates.form[3:5] in ("%m", "%d") and dates.rival is None:
-        reason += f" Only with the {first} first are all of them dates."
+    reason = f"{words[0].upper()}{words[1:]}: {share} {values.n_present:,} values, such as {show(first(values.distinct, 1)[0])}."
+    if dates.zone == "UTC":
+        reason += " Moments are converted to UTC."
+    elif dates.zone == "mixed":
+        reason += " Moments with an offset are converted to UTC; those without are taken for UTC."
+    if dates.short:
+        reason += " Years 70 to 99 are 1970 to 1999, and 00 to 69 are 2000 to 2069."
     if dates.rival is not None:
-        reason += f" {dates.rival} fits them as well: if that is meant, rewrite the dates as YYYY-MM-DD."
-    return verdict(values, "datetime", reason, support=dates.share, dates=dates.form)
+        reason += f" All of them also fit {dates.rival}: if that is meant, rewrite the dates as YYYY-MM-DD."
+    return reason + _end_words(dates)
+
+
+def _end_words(dates: Dates) -> str:
+    if not dates.open_ends:
+        return ""
+    return f" {', '.join(map(show, dates.open_ends[:3]))}{' …' if len(dates.open_ends) > 3 else ''} stand for no date."
 
 
 def _judge_text(values: Values) -> Column:
@@ -144,10 +158,11 @@ def _forced(values: Values, kind: Kind) -> Column:
             raise ValueError("none of its values is a number")
         return verdict(values, kind, reason, support=share, form=form, numbers=parsed, overridden=True)
     if kind == "datetime":
-        epoch = epoch_format(values.uniques)
-        dates = DateFormat(epoch, 1.0) if epoch else date_format(values.uniques, values.counts)
+        dates = number_dates(values.distinct, values.count_array)
+        dates = dates or find_dates(values.distinct, values.count_array, least=_LEAST_FORCED, by_name=True)
         if dates is None:
             raise ValueError("its values follow no known date format")
-        return verdict(values, kind, reason, support=dates.share, dates=dates.form, overridden=True)
+        reason = f"Set by --kind. {_date_reason(values, dates)}"
+        return verdict(values, kind, reason, support=dates.share, dates=dates, overridden=True)
     ignored = kind in ("identifier", "constant")
     return verdict(values, kind, reason, overridden=True, role_ignore=ignored)

@@ -11,6 +11,7 @@ _SNAKE_ID = re.compile(
     re.IGNORECASE,
 )
 _DATE_NAME = re.compile(r"(time|date|stamp|epoch|created|updated|modified|_at$|(^|_)ts$)", re.IGNORECASE)
+_DAYS = frozenset({"date", "dates", "datetime", "birthdate", "dob", "datum", "fecha"})
 _CODE_NAME = re.compile(
     r"\b(types?|codes?|class|category|region|district|zone?|zip|postcode|county|country|city|state|na[ct]ionality|course|mode|agent"
     r"|company|occupation|qualification|marital status|department|sector|industry|species|colou?r|ethnicity|race|religion"
@@ -83,6 +84,12 @@ def names_entity(name: str) -> bool:
 def names_date(name: str) -> bool:
     """Whether a name implies a point in time: `created_at`, `timestamp`."""
     return bool(_DATE_NAME.search(name))
+
+
+def names_day(name: str) -> bool:
+    """Whether the first or the last word of a name implies a day: `order_date`, `Date Received`."""
+    words = words_of(name)
+    return bool(words and _DAYS & {words[0], words[-1]})
 
 
 def names_code(name: str) -> bool:

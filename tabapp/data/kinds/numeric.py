@@ -11,7 +11,7 @@ import polars as pl
 from tabapp.data.counts import Values
 from tabapp.data.forms.cells import POWER_LETTERS
 from tabapp.data.forms.clock import CLOCK, CLOCKS, clock_share
-from tabapp.data.forms.moments import epoch_format
+from tabapp.data.forms.moments import are_timestamps
 from tabapp.data.forms.numbers import EXACT_INTEGER, LEADING_ZERO, PLAIN, NumberFormat, number_format
 from tabapp.data.forms.units import MAGNITUDES
 from tabapp.data.kinds.booleans import is_boolean
@@ -195,7 +195,7 @@ def _number_identifier(values: Values, parsed: pl.Series) -> Column | None:
     elif unique == n and n * n / (2 * (high - low + 1)) >= _EXPECTED_REPEATS:
         # The birthday problem: n values drawn evenly from a range have n² / 2 range repeats; from any other distribution, more.
         reason = f"Identifier: {n:,} distinct integers from {low:.0f} to {high:.0f}, where measurements would repeat."
-    elif low >= 10 ** (_CODE_DIGITS - 1) and epoch_format(values.uniques) is None and _not_round(values):
+    elif low >= 10 ** (_CODE_DIGITS - 1) and not are_timestamps(values.uniques) and _not_round(values):
         reason = f"Identifier: {unique:,} distinct integers of {_digits(low, high)} digits{among}."
     else:
         return None

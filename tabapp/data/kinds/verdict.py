@@ -7,7 +7,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp.data.counts import Values, spread
-from tabapp.data.forms.moments import parse_dates
+from tabapp.data.forms.moments import Dates
 from tabapp.data.forms.numbers import PLAIN, NumberFormat
 from tabapp.data.kinds.booleans import boolean_levels
 from tabapp.data.schema import Column, Kind
@@ -24,7 +24,7 @@ def verdict(
     support: float = 1.0,
     form: NumberFormat = PLAIN,
     numbers: pl.Series | None = None,
-    dates: str | None = None,
+    dates: Dates | None = None,
     role_ignore: bool = False,
     overridden: bool = False,
 ) -> Column:
@@ -47,9 +47,8 @@ def verdict(
     elif numbers is not None:
         low, high, histogram = _range(numbers, values.count_array)
     elif kind == "datetime" and dates is not None:
-        parsed = parse_dates(values.uniques, dates)
-        _, _, histogram = _range(parsed.dt.epoch("us").cast(pl.Float64), values.count_array)
-        known = parsed.drop_nulls()
+        _, _, histogram = _range(dates.moments.dt.epoch("us").cast(pl.Float64), values.count_array)
+        known = dates.moments.drop_nulls()
         if len(known):
             ordered = known.sort().dt.to_string("%Y-%m-%dT%H:%M:%S")
             low_text, high_text = str(ordered[0]), str(ordered[-1])
@@ -71,7 +70,9 @@ def verdict(
         low_text=low_text,
         high_text=high_text,
         histogram=histogram,
-        datetime_format=dates,
+        datetime_format=None if dates is None else dates.form,
+        zone=None if dates is None else dates.zone,
+        open_ends=() if dates is None else dates.open_ends,
         decimal=form.decimal,
         thousands=form.thousands,
         unit=form.unit,
