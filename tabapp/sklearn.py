@@ -33,6 +33,7 @@ from tabapp.bundle.prediction.load import load_bundle
 from tabapp.bundle.prediction.predict import Predictor
 from tabapp.column_names import column_name
 from tabapp.data.infer import MINIMUM_ROWS
+from tabapp.data.plain import left_out
 from tabapp.data.stored import as_text
 from tabapp.errors import DataError, TabappError, UsageError
 from tabapp.temporary import TemporaryFolder
@@ -135,7 +136,7 @@ class _TabappEstimator(BaseEstimator):
             infinite = [c.name for c in frame if c.dtype.is_float() and c.is_infinite().any()]
             if infinite:
                 raise ValueError(f"Input X contains infinity in the column {infinite[0]!r}.")
-            return frame
+            return _only_plain(frame)
         array: Any = validate_data(
             self,
             X,
@@ -143,7 +144,9 @@ class _TabappEstimator(BaseEstimator):
             dtype=_dtype_of(X),
             ensure_all_finite="allow-nan",
         )
-        return pl.DataFrame([_as_value_error(_column, name, array[:, i]) for i, name in enumerate(self._names())])
+        return _only_plain(
+            pl.DataFrame([_as_value_error(_column, name, array[:, i]) for i, name in enumerate(self._names())])
+        )
 
     def _names(self) -> list[str]:
         """Column names: those that X was fitted with, or x0, x1, …"""
@@ -257,6 +260,13 @@ class TabappRegressor(RegressorMixin, _TabappEstimator):
     def predict(self, X: Any) -> Any:
         """(rows,) predictions in target units."""
         return self._predicted(X)
+
+
+def _only_plain(frame: pl.DataFrame) -> pl.DataFrame:
+    """A frame with one value in each cell: the estimator leaves out no column that a caller has chosen."""
+    for name, held in left_out(frame.schema).items():
+        raise ValueError(f"Column {name!r} of X holds {held}, not one value in each row. Leave it out.")
+    return frame
 
 
 def _as_value_error(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tabapp import files
 from tabapp.column_names import column_name
 from tabapp.errors import DataError, UsageError
+from tabapp.zones import accept_any_zone
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,10 +42,11 @@ def to_polars(data: Any, what: str = "data") -> pl.DataFrame:
 
     Raises:
         UsageError: it is not a table.
-        DataError: its column names are not unique, or a column holds values that are not numbers, text, booleans or dates.
+        DataError: its column names are not unique, or a column holds complex numbers.
     """
     import polars as pl
 
+    accept_any_zone()
     if isinstance(data, pl.LazyFrame):
         frame = data.collect()
     elif isinstance(data, pl.DataFrame):
@@ -58,7 +60,23 @@ def to_polars(data: Any, what: str = "data") -> pl.DataFrame:
         raise UsageError(
             f"{what} is a {kind}; pass the path of a file, or a polars, pandas or pyarrow table with column names."
         )
+    columns = [_without_cells(column) if _is_nested(column.dtype) else column for column in frame]
+    frame = pl.DataFrame(columns) if columns else frame
     return frame.rename(dict(zip(frame.columns, _column_names(frame.columns, what), strict=True)))
+
+
+def _is_nested(dtype: Any) -> bool:
+    import polars as pl
+
+    return dtype.is_nested() or isinstance(dtype, pl.Binary | pl.Object)
+
+
+def _without_cells(column: pl.Series) -> pl.Series:
+    """A column that cannot be used, of its type but empty: a run names it in a warning, and needs no more of it."""
+    import polars as pl
+
+    dtype = pl.Struct({}) if isinstance(column.dtype, pl.Object) else column.dtype
+    return pl.Series(column.name, [None] * len(column), dtype=dtype)
 
 
 def _column_names(names: Sequence[object], what: str) -> list[str]:
@@ -132,20 +150,27 @@ def _from_categorical(column: Any, name: str) -> pl.Series:
 
 
 def from_objects(cells: list[Any], name: str, what: str) -> pl.Series:
-    """Python objects: of one plain type as they are, plain values of several types as text.
+    """Python objects: of one plain type as they are, plain values of several types as text. Lists, dictionaries and bytes become
+    empty cells of such a type, which is left out later.
 
     Raises:
-        DataError: they are lists, dictionaries or other objects.
+        DataError: they are complex numbers.
     """
     import numbers
     from decimal import Decimal
 
+    import numpy as np
     import polars as pl
 
     types = {type(cell) for cell in cells if cell is not None}
-    if any(issubclass(kind, dict | list | tuple | set | bytes | complex) for kind in types):
-        kind = next(kind for kind in types if issubclass(kind, dict | list | tuple | set | bytes | complex))
-        raise DataError(f"Column {name!r} of {what} holds {kind.__name__} values; only plain columns can be used.")
+    if any(issubclass(kind, complex) for kind in types):
+        raise DataError(f"Column {name!r} of {what} holds complex numbers. Give their parts as two columns.")
+    nested = next((kind for kind in types if issubclass(kind, dict | bytes)), None)
+    if nested is not None:
+        dtype = pl.Binary() if issubclass(nested, bytes) else pl.Struct({"": pl.Null})
+        return pl.Series(name, [None] * len(cells), dtype=dtype)
+    if any(issubclass(kind, list | tuple | set | np.ndarray) for kind in types):
+        return pl.Series(name, [None] * len(cells), dtype=pl.List(pl.Null))
     if not types:
         return pl.Series(name, cells, dtype=pl.String)
     if len(types) == 1 and next(iter(types)).__name__ in _EXACT_TYPES:

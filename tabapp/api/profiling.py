@@ -42,13 +42,14 @@ def profile(data: Any, **options: Any) -> Profile:
     config = config_from_keywords(str(data) if is_path(data) else "data", options)
     reading = _read(data, "data", config)
     other = None if test is None else _read(test, "test", config).frame
-    schema = schema_with_warnings(reading, other, **config.of_columns(reading.frame.columns))
+    schema = schema_with_warnings(reading, other, **config.of_columns(reading.names))
     n_more = 0 if unlabelled is None else _read(unlabelled, "unlabelled", config).frame.height
     return make_profile(config.data, reading, schema, default_metric(schema.task), n_more)
 
 
 def _read(data: Any, what: str, config: RunConfig) -> Reading:
     """A file or a table as text, with the types that decide the kinds of columns."""
+    from tabapp.data.plain import left_out, plain_frame
     from tabapp.data.reading.read import Reading, ReadOptions, read_table
     from tabapp.data.stored import as_text, stored_types
 
@@ -57,4 +58,9 @@ def _read(data: Any, what: str, config: RunConfig) -> Reading:
     frame = to_polars(data, what)
     if frame.height == 0:
         raise DataError(f"{what} has no rows.")
-    return Reading(as_text(frame, what), "frame", None, None, int(frame.estimated_size()), (), stored_types(frame))
+    held = left_out(frame.schema)
+    plain = plain_frame(frame)
+    if not plain.width:
+        raise DataError(f"{what} has no column with one value in each row.")
+    n_bytes = int(frame.estimated_size())
+    return Reading(as_text(plain, what), "frame", None, None, n_bytes, (), stored_types(plain), held)

@@ -19,6 +19,7 @@ from tabapp.data.forms.missing import DOUBTFUL_MISSING, MISSING
 from tabapp.data.kinds.kinds import judge, needs_search
 from tabapp.data.leaks import rows_to_sample
 from tabapp.data.marks import with_companions
+from tabapp.data.plain import left_out_warnings, unused_columns
 from tabapp.data.reading.read import ReadOptions
 from tabapp.data.reading.sample import Sample, read_sample
 from tabapp.data.schema import KINDS, Column, DataWarning, Role, Schema
@@ -47,6 +48,7 @@ def infer_schema(
     weight: str | None = None,
     null: Sequence[str] = (),
     stored: Mapping[str, StoredType] = {},
+    left_out: Mapping[str, str] = {},
 ) -> Schema:
     """Judge every column of a table, choose target and task, and run the checks.
 
@@ -58,11 +60,15 @@ def infer_schema(
         group, time, weight: columns with a special role.
         null: further spellings of a missing cell.
         stored: types of columns in a typed file, as `Reading.stored` returns them, which decide their kinds.
+        left_out: columns of the file that the frame lacks, as `Reading.left_out` returns them.
 
     Raises:
         DataError: the table has no usable target, too few rows, or no feature.
         UsageError: an option names a column, a kind, a task or a class that does not exist.
     """
+    _check_left_out(left_out, {"target": target, "group": group, "time": time, "weight": weight}, kinds)
+    held_and_asked = [name for name in ignore if name in left_out]
+    ignore = [name for name in ignore if name not in left_out]
     _check_names(frame, kinds, ignore, {"group": group, "time": time, "weight": weight})
     if frame.width < 2:
         raise DataError(
@@ -99,7 +105,10 @@ def infer_schema(
         rows=n_usable,
         rows_without_target=frame.height - n_usable,
     )
-    return msgspec.structs.replace(schema, warnings=tuple(run_checks(_evidence(frame, schema, values, goal, copies))))
+    warnings = run_checks(_evidence(frame, schema, values, goal, copies))
+    warnings += left_out_warnings({name: held for name, held in left_out.items() if name not in held_and_asked})
+    unused = unused_columns(left_out, held_and_asked, frame.height)
+    return msgspec.structs.replace(schema, columns=(*schema.columns, *unused), warnings=tuple(warnings))
 
 
 def first_look(
@@ -117,8 +126,10 @@ def first_look(
     try:
         if sample is None:
             return None
-        frame, stored = sample.reading.frame, sample.reading.stored
-        return sample, infer_schema(frame, stored=stored, **options(frame.columns))
+        reading = sample.reading
+        return sample, infer_schema(
+            reading.frame, stored=reading.stored, left_out=reading.left_out, **options(reading.names)
+        )
     except (DataError, UsageError):
         return None
 
@@ -165,6 +176,15 @@ def _suggestion(name: str, columns: Sequence[str]) -> str:
     shown = ", ".join(repr(column[:40]) for column in columns[:_MOST_NAMED])
     more = f" and {len(columns) - _MOST_NAMED:,} more" if len(columns) > _MOST_NAMED else ""
     return f"; the columns are {shown}{more}"
+
+
+def _check_left_out(left_out: Mapping[str, str], roles: Mapping[str, str | None], kinds: Mapping[str, str]) -> None:
+    for keyword, name in [*roles.items(), *(("kind", name) for name in kinds)]:
+        if name is not None and name in left_out:
+            raise UsageError(
+                f"{option(keyword)}: the column {name!r} holds {left_out[name]}, not one value in each row. Choose another "
+                "column, or save a field of it as a column of its own."
+            )
 
 
 def _check_names(

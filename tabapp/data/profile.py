@@ -75,7 +75,7 @@ def schema_with_warnings(reading: Reading, test: pl.DataFrame | None = None, **o
     Raises:
         DataError, UsageError: as `infer_schema`.
     """
-    schema = infer_schema(reading.frame, stored=reading.stored, **options)
+    schema = infer_schema(reading.frame, stored=reading.stored, left_out=reading.left_out, **options)
     drift = compare_with_test(reading.frame, test, schema) if test is not None else ()
     return msgspec.structs.replace(schema, warnings=(*reading.warnings, *schema.warnings, *drift))
 

@@ -12,6 +12,7 @@ from polars.exceptions import PolarsError
 
 from tabapp.data.forms.clock import CLOCKS
 from tabapp.data.limits import panics_as_errors
+from tabapp.data.plain import plain_frame
 from tabapp.data.schema import Column, Kind
 from tabapp.data.small import SMALL
 from tabapp.errors import DataError
@@ -56,7 +57,7 @@ def _stored_type(dtype: pl.DataType) -> StoredType | None:
 
 
 def as_text(frame: pl.DataFrame, where: str, columns: Sequence[Column] = ()) -> pl.DataFrame:
-    """Convert every column to String, from which the same values can be read back.
+    """Convert every column that can be used to String, from which the same values can be read back; see `data.plain`.
 
     Args:
         where: names the table in errors.
@@ -64,20 +65,12 @@ def as_text(frame: pl.DataFrame, where: str, columns: Sequence[Column] = ()) -> 
             numbers have a decimal point; all dates are in the ISO format.
 
     Raises:
-        DataError: a column holds lists, structs, bytes or Python objects, or dates out of range.
+        DataError: a column holds dates out of range.
     """
     known = {column.name: column for column in columns}
-    return pl.DataFrame([_as_text(series, where, known.get(series.name)) for series in frame])
-
-
-def require_plain_type(where: str, name: str, kind: pl.DataType) -> None:
-    """Check that a column holds one number, text, date or truth value in each row.
-
-    Raises:
-        DataError: it holds lists, structs, bytes or Python objects.
-    """
-    if kind.is_nested() or isinstance(kind, pl.Binary | pl.Object):
-        raise DataError(f"{where}: column {name!r} holds {kind} values; only plain columns can be used")
+    plain = plain_frame(frame)
+    texts = [_as_text(series, where, known.get(series.name)) for series in plain]
+    return pl.DataFrame(texts) if texts else plain
 
 
 def _as_text(column: pl.Series, where: str, like: Column | None) -> pl.Series:
@@ -95,13 +88,18 @@ def _as_text(column: pl.Series, where: str, like: Column | None) -> pl.Series:
         except PolarsError as error:
             raise DataError(f"{unreadable} ({str(error).partition(chr(10))[0]})") from None
     elif isinstance(kind, pl.Duration):
-        column = column.dt.total_microseconds() / 1e6
-    else:
-        require_plain_type(where, name, kind)
+        column = _seconds(column, kind)
     texts = column.cast(pl.String)
     if like is not None and like.kind == "numeric" and column.dtype.is_numeric():
         texts = _numbers_as_text(texts, like)
     return _empty_as_null(texts).alias(name)
+
+
+def _seconds(durations: pl.Series, kind: pl.Duration) -> pl.Series:
+    # Polars would multiply by the inverse, which turns 0.1 into 0.09999999999999999.
+    numbers = durations.cast(pl.Int64).to_list()
+    per_second = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[kind.time_unit]
+    return pl.Series("", [None if number is None else number / per_second for number in numbers], dtype=pl.Float64)
 
 
 def _numbers_as_text(texts: pl.Series, like: Column) -> pl.Series:
@@ -139,5 +137,6 @@ def _dates_as_text(column: pl.Series) -> pl.Series:
     if not isinstance(column.dtype, pl.Datetime):
         return column.dt.to_string(_DATE)
     if column.dtype.time_zone:
-        column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        # What is stored is UTC, also for zones that polars does not know.
+        column = column.cast(pl.Int64).cast(pl.Datetime(column.dtype.time_unit))
     return column.dt.to_string(_DATETIME)

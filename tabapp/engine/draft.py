@@ -49,7 +49,7 @@ def make_draft(
     Raises:
         DataError, UsageError: the table or an option cannot be used.
     """
-    names = targets_of(config, reading.frame.columns)
+    names = targets_of(config, reading.names)
     if len(names) > 1:
         plans = plan_targets(config, reading, names, n_more=n_rows(more), staged=staged, machines=machines)
         for each in plans:
@@ -71,6 +71,6 @@ def without_lost_metric(config: RunConfig, before: Draft, reading: Reading) -> R
     """Changed options without the metric of the draft before, if the task of a single target is now another."""
     if config.metric is None or config.metric != before.config.metric or before.targets:
         return config
-    if len(targets_of(config, reading.frame.columns)) > 1 or infer(reading, config).task == before.schema.task:
+    if len(targets_of(config, reading.names)) > 1 or infer(reading, config).task == before.schema.task:
         return config
     return msgspec.structs.replace(config, metric=None)

@@ -247,7 +247,7 @@ class Session:
         reading = read_data(config)
         self.emit(reading_event(reading, config))
         more = read_more(config)
-        exact = with_exact_names(config, reading.frame.columns)
+        exact = with_exact_names(config, reading.names)
         if exact != config:
             # Screens read it back, and compare its names with those of the columns.
             self._folder.save_config(config := exact)
@@ -323,7 +323,7 @@ class Session:
         try:
             reject_outside(options)
             changed = msgspec.convert({**msgspec.to_builtins(draft.config), **options}, RunConfig)
-            changed = with_exact_names(changed, reading.frame.columns)
+            changed = with_exact_names(changed, reading.names)
             changed = without_lost_metric(changed, draft, reading)
             new = make_draft(changed, reading, more, show=events.append, machines=self._machines)
         except (TabappError, msgspec.ValidationError) as error:

@@ -140,9 +140,9 @@ def _decode_columnar(path: Path, kind: str, schema: Schema, limits: Limits) -> B
     memory = MemoryLimit(path, limits.max_memory, TEXT_COPIES)
     file_kind = "arrow" if kind == ARROW else "parquet"
     _check_rows(count_rows(path, file_kind), limits)
-    frame, warnings, _ = read_columnar(path, file_kind, memory, allow_no_rows=True, columns=schema.columns)
-    _check_rows(frame.height, limits)
-    return Body(frame, tuple(warning.message for warning in warnings))
+    found = read_columnar(path, file_kind, memory, allow_no_rows=True, columns=schema.columns)
+    _check_rows(found.frame.height, limits)
+    return Body(found.frame, tuple(warning.message for warning in found.warnings))
 
 
 def decode_json(content: bytes, schema: Schema, limits: Limits) -> Body:
@@ -161,11 +161,13 @@ def decode_json(content: bytes, schema: Schema, limits: Limits) -> Body:
         raise RequestError(400, f"The body is not valid JSON: {str(error).rstrip('.')}.") from None
     _check_rows(len(rows), limits)
     known = {column.name: column for column in schema.columns_of_file}
+    ignored = {name for name, column in known.items() if column.role == "ignore"}
     names: dict[str, None] = {}
     unknown: dict[str, None] = {}
     for row in rows:
         for name in row:
-            (names if name in known else unknown)[name] = None
+            if name not in ignored:
+                (names if name in known else unknown)[name] = None
     if not rows:
         names = dict.fromkeys(column.name for column in schema.inputs)
     # Columns that one row names are cells of all rows.

@@ -11,6 +11,8 @@ import polars as pl
 import pytest
 
 from tabapp.api.frames import frame_like, series_like, to_polars
+from tabapp.api.profiling import profile
+from tabapp.data.plain import left_out
 from tabapp.errors import DataError, UsageError
 
 DAY = datetime(2024, 5, 1, 12, 30)
@@ -72,10 +74,26 @@ def test_a_pandas_column_keeps_its_type(name):
         assert frame["a"].dtype == dtype
 
 
-@pytest.mark.parametrize("values", [[[1], [2]], [{"a": 1}, None], [b"a", b"b"], [1j, 2j], [(1,), (2,)]], ids=str)
-def test_values_that_are_no_plain_column_are_rejected_by_name(values):
-    with pytest.raises(DataError, match="'bag' of data holds"):
-        to_polars(pd.DataFrame({"bag": pd.Series(values, dtype=object)}))
+@pytest.mark.parametrize(
+    ("values", "held"),
+    [([[1], [2]], "lists"), ([{"a": 1}, None], "structures"), ([b"a", b"b"], "bytes"), ([(1,), 2], "lists")],
+    ids=str,
+)
+def test_values_that_are_no_plain_column_are_named_when_they_are_left_out(values, held):
+    table = pd.DataFrame({"bag": pd.Series(values, dtype=object), "x": [1, 2]})
+    frame = to_polars(table)
+    assert left_out(frame.schema) == {"bag": held}
+    assert frame["bag"].null_count() == 2
+    assert left_out(to_polars(pl.DataFrame({"bag": [[1], [2]], "x": [1, 2]})).schema) == {"bag": "lists"}
+    many = pd.concat([table.assign(y=["a", "b"])] * 15)
+    (warning,) = [each for each in profile(many, target="y", kind={"x": "numeric"}).warnings if each.check == "nested"]
+    assert f"'bag' ({held})" in warning.message
+    assert "nested" not in {each.check for each in profile(many, target="y", ignore="bag").warnings}
+
+
+def test_complex_numbers_are_rejected_by_name():
+    with pytest.raises(DataError, match="'bag' of data holds complex numbers"):
+        to_polars(pd.DataFrame({"bag": [1j, 2j]}))
 
 
 def test_the_index_of_a_pandas_table_is_ignored():

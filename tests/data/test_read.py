@@ -310,12 +310,6 @@ def test_typed_files_keep_their_values(tmp_path: Path) -> None:
         assert texts["level"].to_list() == ["x", "y", None, "x"]
 
 
-def test_nested_columns_are_rejected_by_name(tmp_path: Path) -> None:
-    pl.DataFrame({"a": [1], "bag": [[1, 2]]}).write_parquet(tmp_path / "a.parquet")
-    with pytest.raises(DataError, match="'bag'"):
-        read_table(tmp_path / "a.parquet")
-
-
 CELL = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=6).filter(
     lambda cell: cell.strip() == cell
 )

@@ -11,9 +11,8 @@ import pytest
 from tabapp.data.infer import infer_schema
 from tabapp.data.reading.read import Reading, read_table
 from tabapp.data.schema import Column, Schema
-from tabapp.data.stored import as_text, stored_types
+from tabapp.data.stored import as_text
 from tabapp.data.typed import typed_column, typed_frame
-from tabapp.errors import DataError
 
 N = 60
 SIZES = ["small", "medium", "large", "huge"]
@@ -143,12 +142,6 @@ def test_typed_dates_are_read_in_a_column_of_any_format(form):
     assert texts["day"].to_list() == ["2023-04-03", "1650-12-31", None]
     assert typed_column(texts["moment"], columns[1]).to_list() == moments
     assert typed_column(texts["day"], columns[0]).to_list() == [datetime(2023, 4, 3), datetime(1650, 12, 31), None]
-
-
-def test_nested_columns_are_rejected_by_name():
-    with pytest.raises(DataError, match="'bag' holds List"):
-        as_text(pl.DataFrame({"bag": [[1], [2]]}), "table")
-    assert stored_types(pl.DataFrame({"bag": [[1], [2]]})) == {}
 
 
 @pytest.mark.parametrize(

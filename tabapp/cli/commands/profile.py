@@ -52,7 +52,7 @@ def profile(data: str, every: bool, as_json: bool, **options: Any) -> int:
             check_file(file)
     n_more = 0 if config.unlabelled is None else read_table(Path(config.unlabelled), read_options).frame.height
     other = None if config.test is None else read_table(Path(config.test), read_options).frame
-    schema = schema_with_warnings(reading, other, **config.of_columns(reading.frame.columns))
+    schema = schema_with_warnings(reading, other, **config.of_columns(reading.names))
     if as_json:
         facts = make_profile(data, reading, schema, default_metric(schema.task), n_more)
         echo_json(json_text(facts))

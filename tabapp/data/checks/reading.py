@@ -11,6 +11,12 @@ declare(
     rank=2,
 )
 declare(
+    "nested",
+    description="A column holds lists, structures or bytes instead of one value in each row.",
+    remedy="Save what matters of it, such as a length or a field, as a column of its own. Otherwise, do nothing, or use --ignore.",
+    rank=29,
+)
+declare(
     "repaired_rows",
     description="Some rows do not have as many fields as the header, and were repaired or left out.",
     remedy="Check the delimiter and the quoting at the line that the warning names.",

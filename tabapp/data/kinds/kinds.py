@@ -11,7 +11,7 @@ from tabapp.data.forms.moments import COMPACT_DATE, Dates, describe_format, find
 from tabapp.data.forms.numbers import number_format
 from tabapp.data.kinds.booleans import boolean_levels, false_and_true, is_boolean
 from tabapp.data.kinds.marked import find_numbers
-from tabapp.data.kinds.names import looks_like_id, names_date, names_day
+from tabapp.data.kinds.names import looks_like_id, names_date, names_day, names_index
 from tabapp.data.kinds.numeric import judge_clock, judge_marked, judge_number, marked_column
 from tabapp.data.kinds.scales import order_of
 from tabapp.data.kinds.verdict import show, verdict
@@ -53,6 +53,8 @@ def judge(
         return verdict(values, "constant", f"Constant: every row is {show(values.uniques[0])}.", role_ignore=True)
     if stored is not None and (column := _judge_stored(values, stored)) is not None:
         return column
+    if names_index(values.name):
+        return verdict(values, "identifier", "Row labels of a pandas table.", role_ignore=True)
     if is_boolean(values):
         false, true = false_and_true(boolean_levels(values)[0])
         return verdict(values, "boolean", f"Two values: {show(true)} and {show(false)}.")

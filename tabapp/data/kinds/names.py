@@ -69,6 +69,11 @@ def looks_like_id(name: str) -> bool:
     return bool(_SNAKE_ID.search(name) or _CAMEL_ID.search(name))
 
 
+def names_index(name: str) -> bool:
+    """Whether pandas named a column that holds the row labels of a table: `__index_level_0__`."""
+    return re.fullmatch(r"__index_level_\d+__", name) is not None
+
+
 def names_entity(name: str) -> bool:
     """Whether a name implies whom or what a row is about: `patient_id`, `customer`, but not `family_size` or `user_share`."""
     words = words_of(name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,17 +14,72 @@ from polars import selectors
 from polars.exceptions import PolarsError
 
 from tabapp.data.limits import CELL, MemoryLimit, panics_as_errors
+from tabapp.data.plain import left_out, plain_frame, warnings_of_new_rows
 from tabapp.data.reading import table_files
-from tabapp.data.reading.arrow_sizes import claimed_bytes
+from tabapp.data.reading.arrow_sizes import claimed_bytes, unreadable_columns
 from tabapp.data.reading.dialect import MAX_COLUMNS, Dialect, unique_names
-from tabapp.data.reading.parquet_sizes import RowGroup, row_groups
+from tabapp.data.reading.parquet_sizes import Chunk, RowGroup, row_groups
 from tabapp.data.reading.repairs import warn_about_header
 from tabapp.data.schema import Column, DataWarning
-from tabapp.data.stored import StoredType, as_text, require_plain_type, stored_types
+from tabapp.data.stored import StoredType, as_text, stored_types
 from tabapp.errors import DataError, TooLargeError
 
 _MOST_STEPS = 1_000
 """Most steps in which a file is decoded whose texts have lengths that no metadata state."""
+
+
+_EMPTY_VIEW = "range end index 8 out of range"
+"""What polars says of an empty buffer of compressed views of texts."""
+_NOT_SUPPORTED = re.compile(
+    f"not yet implemented|not supported|does not support|could not import|precision must be|Arrow datatype|{_EMPTY_VIEW}"
+)
+"""What polars says of types that it does not read."""
+
+
+@contextmanager
+def damage_as_errors(path: Path, kind: str) -> Generator[None]:
+    """Turn what polars and the readers of metadata raise about a file into a `DataError`."""
+    try:
+        with panics_as_errors(""):
+            yield
+    except TooLargeError:
+        raise
+    except DataError as error:
+        # A panic, whose report is in brackets; others are sentences of their own.
+        if not str(error).startswith(" ("):
+            raise
+        raise _error_of(path, kind, str(error)[2:-1]) from None
+    except (PolarsError, OSError, ValueError, OverflowError) as error:
+        raise _error_of(path, kind, str(error).partition("\n")[0]) from None
+
+
+def _error_of(path: Path, kind: str, report: str) -> DataError:
+    if _NOT_SUPPORTED.search(report):
+        held = {}
+        with suppress(OSError, ValueError):
+            held = unreadable_columns(path) if kind == "arrow" else {}
+        shown = ", ".join(f"{name!r} ({what})" for name, what in held.items())
+        shown = shown or ("compressed views of texts" if _EMPTY_VIEW in report else "a type that polars does not know")
+        return DataError(
+            f"{path}: cannot be read because of {shown}. Save the {kind} file without such columns, or with plain numbers, texts "
+            "or dates in them."
+        )
+    return DataError(f"{path}: the {kind} file is damaged or cut off ({report})")
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A Parquet or Arrow file as text.
+
+    Attributes:
+        stored: column types that determine the kind of a column.
+        left_out: the columns that cannot be used, which were not decoded, with a word for what they hold.
+    """
+
+    frame: pl.DataFrame
+    warnings: tuple[DataWarning, ...]
+    stored: dict[str, StoredType]
+    left_out: dict[str, str]
 
 
 def read_columnar(
@@ -33,28 +90,24 @@ def read_columnar(
     n_rows: int | None = None,
     allow_no_rows: bool = False,
     columns: Sequence[Column] = (),
-) -> tuple[pl.DataFrame, list[DataWarning], dict[str, StoredType]]:
-    """Read a Parquet or Arrow file, or its first rows, as text, with the types that determine the kind of a column.
+) -> StoredTable:
+    """Read a Parquet or Arrow file, or its first rows.
 
     Args:
-        columns: as in `as_text`.
+        columns: as in `as_text`; for rows of a known schema, the columns that are left out have a warning.
 
     Raises:
-        DataError: the file is damaged, empty or too large for the memory limit, or a column is nested.
+        DataError: the file is damaged, empty or too large for the memory limit, or no column can be used.
     """
-    damaged = f"{path}: the {kind} file is damaged or cut off"
-    try:
-        with panics_as_errors(damaged):
-            frame = _decoded(path, kind, memory, n_rows)
-    except (PolarsError, OSError, ValueError, OverflowError) as error:
-        raise DataError(f"{damaged} ({str(error).partition(chr(10))[0]})") from None
-    if frame.width == 0 or (frame.height == 0 and not allow_no_rows):
+    with damage_as_errors(path, kind):
+        frame, layout = _decoded(path, kind, memory, n_rows)
+    if frame.height == 0 and not allow_no_rows:
         raise DataError(f"{path}: has {frame.width} columns but no rows")
-    names, renamed = unique_names(frame.columns)
-    warnings: list[DataWarning] = []
-    warn_about_header(Dialect(",", names, 0, renamed=renamed), warnings)
-    frame.columns = list(names)
-    return as_text(frame, str(path), columns), warnings, stored_types(frame)
+    frame.columns = layout.used_names
+    frame = plain_frame(frame)
+    return StoredTable(
+        as_text(frame, str(path), columns), layout.warnings(columns), stored_types(frame), layout.left_out
+    )
 
 
 def count_rows(path: Path, kind: str) -> int:
@@ -63,12 +116,8 @@ def count_rows(path: Path, kind: str) -> int:
     Raises:
         DataError: the file is damaged.
     """
-    damaged = f"{path}: the {kind} file is damaged or cut off"
-    try:
-        with panics_as_errors(damaged):
-            return table_files.scan(path, kind).select(pl.len()).collect().item()
-    except (PolarsError, OSError) as error:
-        raise DataError(f"{damaged} ({str(error).partition(chr(10))[0]})") from None
+    with damage_as_errors(path, kind):
+        return table_files.scan(path, kind).select(pl.len()).collect().item()
 
 
 @dataclass(frozen=True)
@@ -87,42 +136,102 @@ class StoredSize:
 
 
 def stored_size(
-    path: Path, kind: str, memory: MemoryLimit, n_rows: int | None, *, in_parts: bool = False
+    path: Path,
+    groups: Sequence[RowGroup],
+    layout: Layout,
+    memory: MemoryLimit,
+    n_rows: int | None,
+    *,
+    in_parts: bool = False,
 ) -> StoredSize:
     """The size of a file, which is checked before any value is read.
 
     Args:
+        groups: of `row_groups_of`.
         n_rows: number of rows to read, from the first on; None for all.
         in_parts: one row group is in memory at a time, instead of all.
 
     Raises:
         TooLargeError: more than the limit.
-        OSError: the file cannot be read.
-        ValueError: the metadata are damaged.
     """
-    groups = [RowGroup(0, claimed_bytes(path))] if kind == "arrow" else row_groups(path)
-    sizes, n_seen = [0], 0
+    sizes, page, n_seen = [0], 0, 0
     for group in groups:
+        n_bytes, delta_page = group.size(without=layout.unused_in_file)
         if n_rows is None or n_seen < n_rows:
-            sizes.append(group.n_bytes)
+            sizes.append(n_bytes)
+        page = max(page, delta_page)
         n_seen += group.n_rows
     claimed = max(sizes) if in_parts else sum(sizes)
-    page = max((group.delta_page for group in groups), default=0)
     base = 0 if in_parts else path.stat().st_size
     memory.require(base + memory.copies * claimed)
     return StoredSize(base, claimed, max(1, memory.n_bytes // (4 * memory.copies * page)) if page else None)
 
 
-def require_plain(path: Path, schema: pl.Schema) -> None:
-    """Check the number of columns and their types before any value is read: lists of a few bytes may hold millions of items.
+def row_groups_of(path: Path, kind: str) -> list[RowGroup]:
+    """The sizes that a file claims. Those of an Arrow file are known for all columns together only.
 
     Raises:
-        DataError: there are too many columns, or a column holds lists, structs, bytes or Python objects.
+        OSError: the file cannot be read.
+        ValueError: the metadata are damaged.
+    """
+    return [RowGroup(0, (Chunk("", claimed_bytes(path)),))] if kind == "arrow" else row_groups(path)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a file.
+
+    Attributes:
+        in_file: their names in the file.
+        names: their unique names; `renamed` are those that differ, as `unique_names` gives them.
+        unused: by place, those that are not decoded, with a word for what they hold.
+    """
+
+    in_file: tuple[str, ...]
+    names: tuple[str, ...]
+    renamed: tuple[tuple[int, str], ...]
+    unused: dict[int, str]
+
+    @property
+    def used(self) -> list[int]:
+        """The places of the columns that are decoded."""
+        return [place for place in range(len(self.names)) if place not in self.unused]
+
+    @property
+    def used_names(self) -> list[str]:
+        """The unique names of the columns that are decoded."""
+        return [self.names[place] for place in self.used]
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """The unique names of the others, with a word for what they hold."""
+        return {self.names[place]: held for place, held in self.unused.items()}
+
+    @property
+    def unused_in_file(self) -> set[str]:
+        """The names of the others in the file."""
+        return {self.in_file[place] for place in self.unused}
+
+    def warnings(self, columns: Sequence[Column]) -> tuple[DataWarning, ...]:
+        """Warnings about the names, and about columns that rows of a schema have beside those that are used."""
+        found: list[DataWarning] = []
+        warn_about_header(Dialect(",", self.names, 0, renamed=self.renamed), found)
+        return (*found, *(warnings_of_new_rows(self.left_out, columns) if columns else ()))
+
+
+def layout_of(path: Path, schema: pl.Schema) -> Layout:
+    """The columns of a file, before any value is read: lists of a few bytes may hold millions of items.
+
+    Raises:
+        DataError: there are too many columns, or none can be used.
     """
     if len(schema) > MAX_COLUMNS:
         raise TooLargeError(f"{path}: has more than {MAX_COLUMNS:,} columns. Give fewer columns.")
-    for name, dtype in schema.items():
-        require_plain_type(str(path), name, dtype)
+    held = left_out(schema)
+    if schema and len(held) == len(schema):
+        raise DataError(f"{path}: no column holds one value in each row. Save fields of them as columns of their own.")
+    places = {place: held[name] for place, name in enumerate(schema) if name in held}
+    return Layout(tuple(schema), *unique_names(tuple(schema)), places)
 
 
 def require_text(frame: pl.DataFrame, memory: MemoryLimit, size: StoredSize, before: int = 0) -> int:
@@ -162,21 +271,26 @@ def require_steps(path: Path, n_rows: int, step: int | None) -> None:
         raise TooLargeError(f"{path}: may have very long texts. Save it without the encoding DELTA_BYTE_ARRAY.")
 
 
-def _decoded(path: Path, kind: str, memory: MemoryLimit, n_rows: int | None) -> pl.DataFrame:
+def used_columns(lazy: pl.LazyFrame, layout: Layout) -> pl.LazyFrame:
+    """The columns of a file that are decoded."""
+    return lazy.select(selectors.by_index(layout.used)) if layout.unused else lazy
+
+
+def _decoded(path: Path, kind: str, memory: MemoryLimit, n_rows: int | None) -> tuple[pl.DataFrame, Layout]:
     """The first rows of a file, as they are stored."""
-    size = stored_size(path, kind, memory, n_rows)
+    groups = row_groups_of(path, kind)
     lazy = table_files.scan(path, kind)
-    schema = lazy.collect_schema()
-    require_plain(path, schema)
+    layout = layout_of(path, lazy.collect_schema())
+    size = stored_size(path, groups, layout, memory, n_rows)
     n_stored: int = lazy.select(pl.len()).collect().item()
     n_rows = n_stored if n_rows is None else min(n_rows, n_stored)
-    size = replace(size, base=size.base + 2 * CELL * len(schema) * n_rows)
+    size = replace(size, base=size.base + 2 * CELL * len(layout.used) * n_rows)
     memory.require(size.base + memory.copies * size.claimed)
     if size.step is not None and size.step < n_rows:
-        return _decoded_in_steps(lazy, memory, size, n_rows, size.step)
-    frame = table_files.read(path, kind, n_rows)
+        return _decoded_in_steps(used_columns(lazy, layout), memory, size, n_rows, size.step), layout
+    frame = table_files.read(path, kind, n_rows, layout.used if layout.unused else None)
     require_text(frame, memory, size)
-    return frame
+    return frame, layout
 
 
 def _decoded_in_steps(

@@ -8,7 +8,7 @@ are read here first. Metadata are structures of the Thrift compact protocol; see
 from __future__ import annotations
 
 import mmap
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,24 +25,37 @@ _TEXT_COLUMN, _DELTA_TEXT = 6, 7
 
 _Fields = dict[int, Any]
 _PAGE: _Fields = {5: {}, 7: {}, 8: {}}
-_GROUPS: _Fields = {4: {1: {3: {}}}}
-"""The structures to read, by the numbers of their fields; others are skipped. Of a list, each item is read."""
+_GROUPS: _Fields = {2: {4: {}}, 4: {1: {3: {}}}}
+"""The structures and texts to read, by the numbers of their fields; others are skipped. Of a list, each item is read."""
 
 
 @dataclass(frozen=True)
-class RowGroup:
-    """Consecutive rows of a Parquet file.
+class Chunk:
+    """A part of a column in some rows.
 
     Attributes:
-        n_rows: number of rows.
+        column: name of the column; parts of a nested column have the name of the whole.
         n_bytes: bytes of all pages after decompression, as the file claims them.
         delta_page: bytes of the largest page of texts that are stored as their difference to the text before; 0 without such
             texts. Each text of the page may be as long.
     """
 
-    n_rows: int
+    column: str
     n_bytes: int
     delta_page: int = 0
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """Consecutive rows of a file, with all chunks of their columns."""
+
+    n_rows: int
+    chunks: tuple[Chunk, ...]
+
+    def size(self, without: Collection[str] = ()) -> tuple[int, int]:
+        """Bytes of the pages, and of the largest page of delta-encoded texts, of all but some columns."""
+        used = [chunk for chunk in self.chunks if chunk.column not in without]
+        return sum(chunk.n_bytes for chunk in used), max((chunk.delta_page for chunk in used), default=0)
 
 
 class _Reader:
@@ -90,7 +103,10 @@ class _Reader:
         if kind in _INTEGERS:
             return self._signed()
         if kind == _TEXT:
-            self._skip(self._unsigned())
+            n_bytes = self._unsigned()
+            self._skip(n_bytes)
+            if wanted is not None:
+                return bytes(self._data[self.position - n_bytes : self.position])
         elif kind == _STRUCT:
             return self.struct(wanted or {})
         elif kind in _LISTS:
@@ -134,9 +150,27 @@ def row_groups(path: Path) -> list[RowGroup]:
         start = end - int.from_bytes(data[end : end + 4], "little")
         if start < len(_MAGIC):
             raise ValueError("the length of its metadata is wrong")
-        groups: list[_Fields] = _Reader(data[start:end], 0).struct(_GROUPS).get(4) or []
+        metadata = _Reader(data[start:end], 0).struct(_GROUPS)
+        names = _names_of_chunks(metadata.get(2) or [])
+        groups: list[_Fields] = metadata.get(4) or []
         pages = _Pages(data)
-        return [_row_group(group, pages) for group in groups]
+        return [_row_group(group, names, pages) for group in groups]
+
+
+def _names_of_chunks(schema: list[_Fields]) -> list[str]:
+    """The column of each chunk of a row group, from the elements of the schema: each is followed by its children."""
+    names: list[str] = []
+    place = 1
+    while place < len(schema):
+        name = schema[place][4].decode(errors="replace")
+        n_open = 1
+        while n_open > 0:
+            n_children = schema[place].get(5, 0)
+            if n_children == 0:
+                names.append(name)
+            n_open += n_children - 1
+            place += 1
+    return names
 
 
 @contextmanager
@@ -178,6 +212,8 @@ class _Pages:
         return total, delta
 
 
-def _row_group(group: _Fields, pages: _Pages) -> RowGroup:
-    sizes = [pages.sizes(chunk[3]) for chunk in group[1]]
-    return RowGroup(group[3], sum(size for size, _ in sizes), max((delta for _, delta in sizes), default=0))
+def _row_group(group: _Fields, names: list[str], pages: _Pages) -> RowGroup:
+    if len(names) != len(group[1]):
+        raise ValueError("its rows have other columns than its schema")
+    chunks = [Chunk(name, *pages.sizes(chunk[3])) for name, chunk in zip(names, group[1], strict=True)]
+    return RowGroup(group[3], tuple(chunks))

@@ -56,6 +56,7 @@ class Reading:
         n_bytes: size of the file on disk.
         warnings: one for each kind of repair.
         stored: column types of a Parquet or Arrow file that determine the kind of a column; input of `infer_schema`.
+        left_out: columns that do not hold one value in each row, with a word for what they hold; input of `infer_schema`.
     """
 
     frame: pl.DataFrame
@@ -65,6 +66,12 @@ class Reading:
     n_bytes: int
     warnings: tuple[DataWarning, ...] = ()
     stored: Mapping[str, StoredType] = field(default_factory=dict[str, StoredType])
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all columns, also of those that are left out."""
+        return [*self.frame.columns, *self.left_out]
 
 
 def read_table(
@@ -91,8 +98,8 @@ def read_table(
     memory = memory_limit(path, options.max_memory)
     try:
         if kind in ("parquet", "arrow"):
-            frame, warnings, stored = read_columnar(path, kind, memory, allow_no_rows=allow_no_rows, columns=columns)
-            return Reading(frame, kind, None, None, n_bytes, tuple(warnings), stored)
+            found = read_columnar(path, kind, memory, allow_no_rows=allow_no_rows, columns=columns)
+            return Reading(found.frame, kind, None, None, n_bytes, found.warnings, found.stored, found.left_out)
         data = unpack(path, kind, memory)
         return replace(read_text(data, path, options, memory, allow_no_rows=allow_no_rows), n_bytes=n_bytes)
     except MemoryError:

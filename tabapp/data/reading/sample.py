@@ -48,8 +48,9 @@ def read_sample(path: Path, options: ReadOptions = ReadOptions()) -> Sample | No
             if count_rows(path, kind) <= _ROWS:
                 # The sample would be the whole table.
                 return None
-            frame, warnings, stored = read_columnar(path, kind, memory, n_rows=_ROWS)
-            return Sample(Reading(frame, kind, None, None, size, tuple(warnings), stored), None)
+            found = read_columnar(path, kind, memory, n_rows=_ROWS)
+            reading = Reading(found.frame, kind, None, None, size, found.warnings, found.stored, found.left_out)
+            return Sample(reading, None)
         if kind not in ("text", "gzip"):
             return None
         data = _start(path, packed=True) if kind == "gzip" else _from_everywhere(path, size)

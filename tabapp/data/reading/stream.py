@@ -12,14 +12,24 @@ from pathlib import Path
 from typing import IO, cast
 
 import polars as pl
-from polars.exceptions import PolarsError
 
-from tabapp.data.limits import CELL, MemoryLimit, memory_limit, panics_as_errors
+from tabapp.data.limits import CELL, MemoryLimit, memory_limit
 from tabapp.data.reading import decode as decoding
 from tabapp.data.reading import table_files
-from tabapp.data.reading.arrow_sizes import claimed_bytes
-from tabapp.data.reading.columnar import StoredSize, count_rows, require_plain, require_steps, require_text, stored_size
-from tabapp.data.reading.dialect import Dialect, sniff, unique_names
+from tabapp.data.reading.columnar import (
+    Layout,
+    StoredSize,
+    count_rows,
+    damage_as_errors,
+    layout_of,
+    require_steps,
+    require_text,
+    row_groups_of,
+    stored_size,
+    used_columns,
+)
+from tabapp.data.reading.dialect import Dialect, sniff
+from tabapp.data.reading.parquet_sizes import RowGroup
 from tabapp.data.reading.read import ReadOptions, delimiter_option
 from tabapp.data.reading.records import parse_rows
 from tabapp.data.reading.repairs import clean_bytes, drop_non_data_rows, use_decimal_points, warn_about_header
@@ -205,36 +215,33 @@ def _decoded(
 
 
 def _columnar_parts(path: Path, kind: str, memory: MemoryLimit, columns: Sequence[Column]) -> Generator[Part]:
-    damaged = f"{path}: the {kind} file is damaged or cut off"
-    try:
-        with panics_as_errors(damaged):
-            size = _size_of_parts(path, kind, memory)
-            lazy = table_files.scan(path, kind)
-            schema = lazy.collect_schema()
-            require_plain(path, schema)
-            stored = schema.names()
-            n_rows: int = lazy.select(pl.len()).collect().item()
-        names, renamed = unique_names(stored)
-        warnings: list[DataWarning] = []
-        warn_about_header(Dialect(",", names, 0, renamed=renamed), warnings)
-        step = max(1, PART_CELLS // max(1, len(names)))
-        require_steps(path, n_rows, size.step)
-        step = min(step, size.step or step)
-        size = replace(size, base=2 * CELL * step * len(names))
-        memory.require(size.base + memory.copies * size.claimed)
-        for start in range(0, n_rows, step):
-            with panics_as_errors(damaged):
-                frame = lazy.slice(start, step).collect()
-                require_text(frame, memory, size)
-            frame.columns = list(names)
-            yield Part(as_text(frame, str(path), columns), tuple(warnings), min(1.0, (start + step) / n_rows))
-            warnings = []
-    except (PolarsError, OSError, ValueError, OverflowError) as error:
-        raise DataError(f"{damaged} ({str(error).partition(chr(10))[0]})") from None
+    with damage_as_errors(path, kind):
+        groups = row_groups_of(path, kind)
+        lazy = table_files.scan(path, kind)
+        layout = layout_of(path, lazy.collect_schema())
+        size = _size_of_parts(path, kind, groups, layout, memory)
+        n_rows: int = lazy.select(pl.len()).collect().item()
+    lazy = used_columns(lazy, layout)
+    names = layout.used_names
+    step = max(1, PART_CELLS // max(1, len(names)))
+    require_steps(path, n_rows, size.step)
+    step = min(step, size.step or step)
+    size = replace(size, base=2 * CELL * step * len(names))
+    memory.require(size.base + memory.copies * size.claimed)
+    warnings = layout.warnings(columns)
+    for start in range(0, n_rows, step):
+        with damage_as_errors(path, kind):
+            frame = lazy.slice(start, step).collect()
+            require_text(frame, memory, size)
+        frame.columns = names
+        yield Part(as_text(frame, str(path), columns), warnings, min(1.0, (start + step) / n_rows))
+        warnings = ()
 
 
-def _size_of_parts(path: Path, kind: str, memory: MemoryLimit) -> StoredSize:
-    if kind == "arrow" and claimed_bytes(path) <= 2 * path.stat().st_size:
+def _size_of_parts(
+    path: Path, kind: str, groups: Sequence[RowGroup], layout: Layout, memory: MemoryLimit
+) -> StoredSize:
+    if kind == "arrow" and groups[0].size()[0] <= 2 * path.stat().st_size:
         # It is mapped into memory.
         return StoredSize(0, 0)
-    return stored_size(path, kind, memory, None, in_parts=True)
+    return stored_size(path, groups, layout, memory, None, in_parts=True)

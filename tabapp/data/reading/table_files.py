@@ -12,6 +12,9 @@ from pathlib import Path
 import polars as pl
 
 from tabapp import files
+from tabapp.zones import accept_any_zone
+
+accept_any_zone()
 
 
 def scan(path: Path, kind: str) -> pl.LazyFrame:
@@ -25,10 +28,11 @@ def scan(path: Path, kind: str) -> pl.LazyFrame:
         return pl.scan_parquet(file) if kind == "parquet" else pl.scan_ipc(file)
 
 
-def read(path: Path, kind: str, n_rows: int | None = None) -> pl.DataFrame:
-    """A Parquet or Arrow file, or its first rows, as a frame; raises as `scan`."""
+def read(path: Path, kind: str, n_rows: int | None = None, columns: list[int] | None = None) -> pl.DataFrame:
+    """A Parquet or Arrow file, or its first rows or some columns by their places, as a frame; raises as `scan`."""
+    reader = pl.read_parquet if kind == "parquet" else pl.read_ipc
     with files.open_to_read(path) as file:
-        return pl.read_parquet(file, n_rows=n_rows) if kind == "parquet" else pl.read_ipc(file, n_rows=n_rows)
+        return reader(file, n_rows=n_rows, columns=columns)
 
 
 def scan_parts(parts: Sequence[Path]) -> pl.LazyFrame:

@@ -48,7 +48,7 @@ def infer(reading: Reading, config: RunConfig) -> Schema:
     Raises:
         DataError, UsageError: the table or an option is not valid.
     """
-    return schema_with_warnings(reading, _test(config), **config.of_columns(reading.frame.columns))
+    return schema_with_warnings(reading, _test(config), **config.of_columns(reading.names))
 
 
 def _test(config: RunConfig) -> pl.DataFrame | None:

@@ -243,7 +243,7 @@ class DataView(RunView):
 
     def _include(self, column: ev.ColumnView) -> None:
         if column.kind == "constant":
-            self.notify(f"{column.name} has a single value, so it cannot be a feature.", severity="warning")
+            self.notify(f"{column.name} cannot be a feature. {column.reason}", severity="warning")
             return
         dialog = Choice(f"Use {column.name} as", KINDS)
         kinds = self.tabapp.planning.kinds
