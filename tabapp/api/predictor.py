@@ -283,9 +283,13 @@ class Predictor:
             limit = parse_bytes(str(max_memory)) if max_memory is not None else None
             options = ReadOptions(max_memory=limit)
             return read_table(Path(data), options, allow_no_rows=True, columns=self.schema.columns).frame
+        from tabapp.data.columns import renamed_as_in_training
         from tabapp.data.stored import as_text
 
-        return as_text(to_polars(data), "data", self.schema.columns)
+        frame, found = renamed_as_in_training(to_polars(data), self.schema.columns)
+        for warning in found:
+            warnings.warn(warning.message, stacklevel=5)
+        return as_text(frame, "data", self.schema.columns)
 
     def __repr__(self) -> str:
         first = next(iter(self.metrics.values()), None)

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 import polars as pl
 
+from tabapp.column_names import ColumnNames
 from tabapp.data.columns import column_of
 from tabapp.data.forms.missing import is_missing, strip
 from tabapp.data.schema import Column, Schema
@@ -95,13 +96,16 @@ class ColumnMatcher:
     def matches(self) -> list[Match]:
         """The findings so far, the most severe first."""
         schema, found = self._schema, list[Match]()
+        known = {column.name for column in schema.columns_of_file}
+        others = ColumnNames(name for name in self._columns if name not in known)
         for column in schema.inputs:
             if column.name in self._cells:
                 found += _match(column, self._cells[column.name], self.n_rows)
             else:
-                message = f"is not in the file; it was {column.kind} in training"
+                likely = others.alike(column.name)
+                instead = "" if likely is None else f", which has {likely!r} instead"
+                message = f"is not in the file{instead}; it was {column.kind} in training"
                 found.append(Match(finding="missing", column=column.name, refused=True, message=message))
-        known = {column.name for column in schema.columns_of_file}
         for name in self._columns:
             if name not in known:
                 message = "is not known from training and is ignored"

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tabapp.data.columns import column_of
+from tabapp.data.columns import column_of, named_with_likely
 from tabapp.data.forms.clock import CLOCKS
 from tabapp.data.forms.missing import is_missing, strip
 from tabapp.data.forms.moments import read_moments
@@ -145,16 +145,17 @@ class ColumnCheck:
         Raises:
             DataError: as `check_columns`.
         """
-        absent, mistyped = self._absent, self._mistyped()
-        _reject_columns(absent, mistyped, fill_missing)
-        notes: list[str] = []
+        mistyped = self._mistyped()
         known = {column.name for column in self._schema.columns_of_file}
         extra = [name for name in self._columns if name not in known]
+        absent = named_with_likely(self._absent, extra)
+        _reject_columns(absent, mistyped, fill_missing)
+        notes: list[str] = []
         if extra:
             shown = ", ".join(repr(name) for name in extra[:5]) + (" …" if len(extra) > 5 else "")
             notes.append(f"{len(extra)} columns are unknown from training and are ignored: {shown}")
         if absent:
-            notes.append(f"{len(absent)} columns are absent and treated as missing: {', '.join(map(repr, absent))}")
+            notes.append(f"{len(self._absent)} columns are absent and treated as missing: {absent}")
         if mistyped:
             notes.append(f"{len(mistyped)} columns differ from training: {', '.join(mistyped)}")
         return notes
@@ -168,11 +169,11 @@ class ColumnCheck:
         return found
 
 
-def _reject_columns(absent: list[str], mistyped: list[str], fill_missing: bool) -> None:
+def _reject_columns(absent: str, mistyped: list[str], fill_missing: bool) -> None:
     if (absent or mistyped) and not fill_missing:
         parts: list[str] = []
         if absent:
-            parts.append(f"columns are missing: {', '.join(repr(name) for name in absent)}")
+            parts.append(f"columns are missing: {absent}")
         if mistyped:
             parts.append(f"columns differ from training: {', '.join(mistyped)}")
         raise DataError(f"{'; '.join(parts)}. Give {option('missing_columns', 'fill')} to predict without them.")

@@ -12,6 +12,7 @@ import msgspec
 import polars as pl
 
 from tabapp import __version__, files
+from tabapp.data.columns import renamed_as_in_training
 from tabapp.data.reading.read import Reading
 from tabapp.data.schema import Schema
 from tabapp.engine.draft import Draft, make_draft, without_lost_metric
@@ -265,6 +266,8 @@ class Session:
         config, schema, plan = draft.config, draft.schema, draft.plan
         from tabapp.engine.plan.write_rows import write_rows
 
+        if more is not None:
+            more, _ = renamed_as_in_training(more, schema.columns)
         plan = write_rows(self._folder, config, reading, schema, plan, more)
         if plan != draft.plan:
             self.emit(plan_event(plan, schema, config))

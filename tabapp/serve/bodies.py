@@ -13,6 +13,7 @@ import msgspec
 import polars as pl
 
 from tabapp.bundle.files.targets import prefixed
+from tabapp.data.columns import as_in_training, renamed_as_in_training
 from tabapp.data.forms.clock import CLOCKS
 from tabapp.data.limits import MemoryLimit
 from tabapp.data.reading.columnar import StoredSize, count_rows, read_columnar, require_text
@@ -106,7 +107,7 @@ def decode_file(path: Path, kind: str, schema: Schema, limits: Limits) -> Body:
     try:
         if kind == JSON:
             return decode_json(path.read_bytes(), schema, limits)
-        return _decode_csv(path, limits) if kind == CSV else _decode_columnar(path, kind, schema, limits)
+        return _decode_csv(path, schema, limits) if kind == CSV else _decode_columnar(path, kind, schema, limits)
     except DataError as error:
         status = 413 if isinstance(error, TooLargeError) else 422
         raise RequestError(status, str(error).replace(str(path), _WHERE)) from None
@@ -128,12 +129,13 @@ def _check_rows(n_rows: int, limits: Limits) -> None:
         )
 
 
-def _decode_csv(path: Path, limits: Limits) -> Body:
+def _decode_csv(path: Path, schema: Schema, limits: Limits) -> Body:
     memory = MemoryLimit(path, limits.max_memory, TEXT_COPIES)
     reading = read_text(path.read_bytes(), path, ReadOptions(), memory, allow_no_rows=True)
     _check_rows(reading.frame.height, limits)
     require_text(reading.frame, memory, StoredSize(0, 0))
-    return Body(reading.frame, tuple(warning.message for warning in reading.warnings))
+    frame, renamed = renamed_as_in_training(reading.frame, schema.columns)
+    return Body(frame, tuple(warning.message for warning in (*reading.warnings, *renamed)))
 
 
 def _decode_columnar(path: Path, kind: str, schema: Schema, limits: Limits) -> Body:
@@ -173,13 +175,18 @@ def decode_json(content: bytes, schema: Schema, limits: Limits) -> Body:
     # Columns that one row names are cells of all rows.
     if _BYTES_OF_CELL * len(rows) * len(names) > limits.max_memory:
         raise too_large()
-    columns = [pl.Series(name, _cells(rows, known[name]), dtype=pl.String) for name in names]
+    same = as_in_training([*names, *unknown], schema.columns)
+    columns = [pl.Series(name, _cells(rows, name, known[name]), dtype=pl.String) for name in names]
+    columns += [pl.Series(name, _cells(rows, name, known[same[name]]), dtype=pl.String) for name in same]
     # A frame without columns has no rows; an unknown column keeps their number.
     frame = pl.DataFrame(columns or [pl.Series(_free_name(known), [None] * len(rows), dtype=pl.String)])
+    frame, renamed = renamed_as_in_training(frame, schema.columns)
+    notes = tuple(warning.message for warning in renamed)
+    unknown = {name: None for name in unknown if name not in same}
     if not unknown:
-        return Body(frame)
+        return Body(frame, notes)
     shown = ", ".join(repr(name) for name in list(unknown)[:_NAMED]) + (" …" if len(unknown) > _NAMED else "")
-    return Body(frame, (f"{len(unknown)} columns are unknown from training and are ignored: {shown}",))
+    return Body(frame, (*notes, f"{len(unknown)} columns are unknown from training and are ignored: {shown}"))
 
 
 def _free_name(known: Mapping[str, Column]) -> str:
@@ -189,10 +196,10 @@ def _free_name(known: Mapping[str, Column]) -> str:
     return name
 
 
-def _cells(rows: list[dict[str, Any]], column: Column) -> list[str | None]:
+def _cells(rows: list[dict[str, Any]], name: str, column: Column) -> list[str | None]:
     cells: list[str | None] = []
     for number, row in enumerate(rows):
-        value = row.get(column.name)
+        value = row.get(name)
         if isinstance(value, bool):
             cells.append("true" if value else "false")
         elif isinstance(value, int | _Fraction):
@@ -202,7 +209,7 @@ def _cells(rows: list[dict[str, Any]], column: Column) -> list[str | None]:
         else:
             kind = "list" if isinstance(value, list) else "object"
             raise RequestError(
-                422, f"Row {number}: {column.name!r} is a JSON {kind}. Send a number, a text, true, false or null."
+                422, f"Row {number}: {name!r} is a JSON {kind}. Send a number, a text, true, false or null."
             )
     return cells
 

@@ -11,6 +11,12 @@ declare(
     rank=2,
 )
 declare(
+    "name_form",
+    description="Names of columns are in another Unicode form than in training, such as é as two characters.",
+    remedy="Nothing: they are the columns of training.",
+    rank=3,
+)
+declare(
     "nested",
     description="A column holds lists, structures or bytes instead of one value in each row.",
     remedy="Save what matters of it, such as a length or a field, as a column of its own. Otherwise, do nothing, or use --ignore.",

@@ -13,6 +13,7 @@ import polars as pl
 from polars import selectors
 from polars.exceptions import PolarsError
 
+from tabapp.data.columns import renamed_as_in_training
 from tabapp.data.limits import CELL, MemoryLimit, panics_as_errors
 from tabapp.data.plain import left_out, plain_frame, warnings_of_new_rows
 from tabapp.data.reading import table_files
@@ -104,10 +105,9 @@ def read_columnar(
     if frame.height == 0 and not allow_no_rows:
         raise DataError(f"{path}: has {frame.width} columns but no rows")
     frame.columns = layout.used_names
-    frame = plain_frame(frame)
-    return StoredTable(
-        as_text(frame, str(path), columns), layout.warnings(columns), stored_types(frame), layout.left_out
-    )
+    frame, renamed = renamed_as_in_training(plain_frame(frame), columns)
+    warnings = (*layout.warnings(columns), *renamed)
+    return StoredTable(as_text(frame, str(path), columns), warnings, stored_types(frame), layout.left_out)
 
 
 def count_rows(path: Path, kind: str) -> int:

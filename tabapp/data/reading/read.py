@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
+from tabapp.data.columns import renamed_as_in_training
 from tabapp.data.limits import MemoryLimit, memory_limit
 from tabapp.data.reading.columnar import read_columnar
 from tabapp.data.reading.decode import decode, file_type, unpack
@@ -87,7 +88,8 @@ def read_table(
 
     Args:
         allow_no_rows: accept a file that has only a header, as prediction does.
-        columns: columns of the schema to read for, in whose formats the values of a Parquet or Arrow file are written.
+        columns: columns of the schema to read for, in whose formats the values of a Parquet or Arrow file are written. Columns
+            whose names have another Unicode form get their names.
 
     Raises:
         DataError: the file contains no usable table, or needs too much memory; the message says why and where.
@@ -101,7 +103,9 @@ def read_table(
             found = read_columnar(path, kind, memory, allow_no_rows=allow_no_rows, columns=columns)
             return Reading(found.frame, kind, None, None, n_bytes, found.warnings, found.stored, found.left_out)
         data = unpack(path, kind, memory)
-        return replace(read_text(data, path, options, memory, allow_no_rows=allow_no_rows), n_bytes=n_bytes)
+        reading = read_text(data, path, options, memory, allow_no_rows=allow_no_rows)
+        frame, warnings = renamed_as_in_training(reading.frame, columns)
+        return replace(reading, frame=frame, warnings=(*reading.warnings, *warnings), n_bytes=n_bytes)
     except MemoryError:
         raise DataError(
             f"{path}: does not fit in the memory of this machine. Give fewer rows or columns, or free memory."

@@ -13,6 +13,7 @@ from typing import IO, cast
 
 import polars as pl
 
+from tabapp.data.columns import renamed_as_in_training
 from tabapp.data.limits import CELL, MemoryLimit, memory_limit
 from tabapp.data.reading import decode as decoding
 from tabapp.data.reading import table_files
@@ -102,7 +103,7 @@ def read_parts(path: Path, options: ReadOptions, columns: Sequence[Column] = ())
     if kind in ("parquet", "arrow"):
         yield from _columnar_parts(path, kind, memory, columns)
     else:
-        yield from _text_parts(path, kind, options, memory)
+        yield from _text_parts(path, kind, options, memory, columns)
 
 
 @contextmanager
@@ -117,7 +118,9 @@ def _opened(path: Path, kind: str) -> Generator[IO[bytes]]:
         yield cast(IO[bytes], file)
 
 
-def _text_parts(path: Path, kind: str, options: ReadOptions, memory: MemoryLimit) -> Generator[Part]:
+def _text_parts(
+    path: Path, kind: str, options: ReadOptions, memory: MemoryLimit, columns: Sequence[Column]
+) -> Generator[Part]:
     dialect: Dialect | None = None
     encoding = options.encoding
     size = path.stat().st_size
@@ -141,6 +144,8 @@ def _text_parts(path: Path, kind: str, options: ReadOptions, memory: MemoryLimit
                 frame = drop_non_data_rows(frame, part, warnings, at_end=is_last)
                 if options.decimal == ",":
                     frame = use_decimal_points(frame)
+                frame, renamed = renamed_as_in_training(frame, columns)
+                warnings += renamed if is_first else []
                 yield Part(frame, tuple(warnings), 0.0 if kind != "text" else min(1.0, n_read / size))
     except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
         raise DataError(f"{path}: the {kind} archive is damaged or cut off ({error})") from None
@@ -234,8 +239,9 @@ def _columnar_parts(path: Path, kind: str, memory: MemoryLimit, columns: Sequenc
             frame = lazy.slice(start, step).collect()
             require_text(frame, memory, size)
         frame.columns = names
+        frame, renamed = renamed_as_in_training(frame, columns)
+        warnings = (*warnings, *renamed) if start == 0 else ()
         yield Part(as_text(frame, str(path), columns), warnings, min(1.0, (start + step) / n_rows))
-        warnings = ()
 
 
 def _size_of_parts(

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
+from tabapp.data.columns import as_in_training, named_with_likely
 from tabapp.data.profile import schema_with_warnings
 from tabapp.data.reading.read import Reading, ReadOptions, read_table
 from tabapp.data.schema import Schema
@@ -86,10 +87,11 @@ def check_columns_of_more(more: pl.DataFrame | None, schema: Schema) -> None:
     """
     if more is None:
         return
-    present = set(more.columns)
+    present = {*more.columns, *as_in_training(more.columns, schema.columns).values()}
     absent = [column.name for column in schema.inputs if column.name not in present]
     if absent:
-        shown = ", ".join(map(repr, absent[:MOST_NAMED])) + (" …" if len(absent) > MOST_NAMED else "")
+        others = present - {column.name for column in schema.columns}
+        shown = named_with_likely(absent[:MOST_NAMED], others) + (" …" if len(absent) > MOST_NAMED else "")
         raise DataError(
             f"The file of {option('unlabelled')} lacks columns of the table: {shown}. Add them or {option('ignore')} them."
         )
