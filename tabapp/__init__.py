@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tabapp.api.profiling import profile
     from tabapp.api.runs import Run, runs
     from tabapp.data.profile import Profile
-    from tabapp.errors import BudgetError, BundleError, DataError, TabappError, UsageError
+    from tabapp.errors import BudgetError, BundleError, DataError, TabappError, TableWarning, UsageError
     from tabapp.models.contract import (
         Cost,
         FeatureContributions,
@@ -55,6 +55,7 @@ __all__ = [
     "Shape",
     "TabappError",
     "Table",
+    "TableWarning",
     "TargetsPredictor",
     "Task",
     "Trial",
@@ -74,7 +75,7 @@ _HOMES = {
     "tabapp.api.profiling": ("profile",),
     "tabapp.api.runs": ("Run", "runs"),
     "tabapp.data.profile": ("Profile",),
-    "tabapp.errors": ("BudgetError", "BundleError", "DataError", "TabappError", "UsageError"),
+    "tabapp.errors": ("BudgetError", "BundleError", "DataError", "TabappError", "TableWarning", "UsageError"),
     "tabapp.models.contract": (
         "Cost", "FeatureContributions", "FeatureRecipe", "FeatureSpec", "FitContext", "FitStopped", "FittedModel", "Params",
         "Plugin", "RowNeighbors", "Shape", "Table", "Task", "Trial",

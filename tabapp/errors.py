@@ -51,6 +51,10 @@ class UnconfinedWarning(UserWarning):
     """The system does not confine the process that loads a bundle."""
 
 
+class TableWarning(UserWarning):
+    """Something looks wrong with the table of a run, or a part of it is left out."""
+
+
 class UsageError(TabappError):
     """An option or a configuration is not valid."""
 

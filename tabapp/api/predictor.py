@@ -14,6 +14,7 @@ from tabapp.api.forks import check_process
 from tabapp.api.frames import frame_like, is_path, series_like, to_polars
 from tabapp.errors import BundleError, DataError, UsageError, did_you_mean, spelled_in_python
 from tabapp.run.options.units import parse_bytes
+from tabapp.warning_text import sentences
 
 if TYPE_CHECKING:
     import polars as pl
@@ -282,13 +283,16 @@ class Predictor:
 
             limit = parse_bytes(str(max_memory)) if max_memory is not None else None
             options = ReadOptions(max_memory=limit)
-            return read_table(Path(data), options, allow_no_rows=True, columns=self.schema.columns).frame
+            reading = read_table(Path(data), options, allow_no_rows=True, columns=self.schema.columns)
+            for text in sentences(reading.warnings):
+                warnings.warn(f"{text}.", stacklevel=5)
+            return reading.frame
         from tabapp.data.columns import renamed_as_in_training
         from tabapp.data.stored import as_text
 
         frame, found = renamed_as_in_training(to_polars(data), self.schema.columns)
-        for warning in found:
-            warnings.warn(warning.message, stacklevel=5)
+        for text in sentences(found):
+            warnings.warn(f"{text}.", stacklevel=5)
         return as_text(frame, "data", self.schema.columns)
 
     def __repr__(self) -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import html
 import sys
 import time
+import warnings
 from io import StringIO
 from typing import Any, Literal
 
-from tabapp.errors import UsageError
+from tabapp.errors import TableWarning, UsageError
 from tabapp.headless.follow import PlainView, View
 from tabapp.headless.live import REFRESH_PER_SECOND, LiveView, render
-from tabapp.headless.narration import say
+from tabapp.headless.narration import say, sentence
+from tabapp.headless.warned import NewWarnings
+from tabapp.printable import one_line
 from tabapp.run.record import events as ev
 from tabapp.run.record.score_text import validation_of
 from tabapp.run.record.state import RunState, format_score
@@ -59,10 +62,14 @@ def _notebook_display() -> Any:
 
 
 class Silent:
-    """Shows nothing."""
+    """Shows no progress. What is wrong with the data becomes warnings of Python."""
+
+    def __init__(self) -> None:
+        self._warnings = NewWarnings()
 
     def show(self, event: ev.AnyEvent, state: RunState) -> None:
-        pass
+        for text in self._warnings.of(event, state.run):
+            warnings.warn(sentence(text), TableWarning, stacklevel=_level_of_caller())
 
     def tick(self, state: RunState) -> None:
         pass
@@ -87,15 +94,17 @@ class PlainLines(PlainView):
 
 
 class NotebookView:
-    """The live leaderboard as preformatted text below a notebook cell, redrawn in place."""
+    """The live leaderboard with the warnings about the data as preformatted text below a notebook cell, redrawn in place."""
 
     def __init__(self, display: Any) -> None:
         self._display = display
         self._handle: Any = None
         self._drawn = 0.0
+        self._warnings = NewWarnings()
+        self._lines: list[str] = []
 
     def show(self, event: ev.AnyEvent, state: RunState) -> None:
-        pass
+        self._lines += self._warnings.of(event, state.run)
 
     def tick(self, state: RunState) -> None:
         now = time.monotonic()
@@ -110,12 +119,24 @@ class NotebookView:
         from rich.console import Console
 
         text = StringIO()
-        Console(file=text, width=NOTEBOOK_WIDTH, color_system=None).print(render(state, time.time()))
+        console = Console(file=text, width=NOTEBOOK_WIDTH, color_system=None)
+        for line in self._lines:
+            console.print(f"⚠ {one_line(line)}", markup=False, highlight=False)
+        console.print(render(state, time.time()))
         content = {"text/plain": text.getvalue(), "text/html": f"<pre>{html.escape(text.getvalue())}</pre>"}
         if self._handle is None:
             self._handle = self._display(content, raw=True, display_id=True)
         else:
             self._handle.update(content, raw=True)
+
+
+def _level_of_caller() -> int:
+    """The `stacklevel` of a warning that is about the line of the user's program which calls tabapp."""
+    level, frame = 1, sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    # Decorators of the interface are context managers.
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("tabapp", "contextlib"):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _say_result(state: RunState) -> None:

@@ -15,6 +15,7 @@ from tabapp.errors import UsageError
 from tabapp.run.options.places import reject_inputs
 from tabapp.run.protocol.exporting import ROWS_PER_LIMIT, AnyExportMessage, Compared, ExportOptions, run_export
 from tabapp.run.record.belonging import is_current
+from tabapp.run.record.events import WarningView
 from tabapp.run.record.folder import RunFolder, default_runs_dir, find_run, list_runs
 from tabapp.run.record.outputs import reject_replacing
 from tabapp.run.record.score_text import score_with_folds
@@ -98,6 +99,15 @@ class Run:
         """The score of the bundle on the rows of `test`; None without them."""
         finished = self._state().finished
         return finished.test_score if finished is not None else None
+
+    @property
+    def warnings(self) -> list[WarningView]:
+        """What looks wrong with the table and what was left out, most important first: each has a `check`, a `column`, a
+        `message` and the `action` taken, with the option that changes it. Empty before the run has read its data."""
+        states = [view.state for view in self._state().targets if view.state is not None] or [self._state()]
+        return list(
+            dict.fromkeys(each for state in states if state.schema is not None for each in state.schema.warnings)
+        )
 
     def leaderboard(self) -> pl.DataFrame:
         """Every model with its out-of-fold score and 95 % interval, the best first; the ensemble is a row of its own."""

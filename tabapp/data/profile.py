@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from tabapp.data.checks.registry import most_important_first
 from tabapp.data.infer import compare_with_test, infer_schema
 from tabapp.data.reading.read import Reading
 from tabapp.data.schema import Column, DataWarning, Kind, Role, Schema
@@ -66,7 +67,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def schema_with_warnings(reading: Reading, test: pl.DataFrame | None = None, **options: Any) -> Schema:
-    """The schema of a table with every warning: those of reading it, those on its columns, and differences to a test table.
+    """The schema of a table with every warning, most important first: those of reading it, those on its columns, and
+    differences to a test table.
 
     Args:
         test: a second table as text.
@@ -77,7 +79,8 @@ def schema_with_warnings(reading: Reading, test: pl.DataFrame | None = None, **o
     """
     schema = infer_schema(reading.frame, stored=reading.stored, left_out=reading.left_out, **options)
     drift = compare_with_test(reading.frame, test, schema) if test is not None else ()
-    return msgspec.structs.replace(schema, warnings=(*reading.warnings, *schema.warnings, *drift))
+    warnings = most_important_first((*reading.warnings, *schema.warnings, *drift))
+    return msgspec.structs.replace(schema, warnings=warnings)
 
 
 def make_profile(file: str, reading: Reading, schema: Schema, metric: str, n_more: int = 0) -> Profile:

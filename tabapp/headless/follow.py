@@ -17,6 +17,7 @@ import msgspec
 from tabapp.errors import ExitCode
 from tabapp.headless.narration import echo, echo_json, say
 from tabapp.headless.summary import print_result
+from tabapp.headless.warned import NewWarnings
 from tabapp.run.protocol.client import BUSY, describe_death, start_engine
 from tabapp.run.record import events as ev
 from tabapp.run.record.commands import Interrupt
@@ -62,7 +63,7 @@ class JsonView:
 
 
 class PlainView:
-    """Prints one line for each notable event on stderr, and the result on stdout."""
+    """Prints one line for each notable event and for each warning about the data on stderr, and the result on stdout."""
 
     QUIET_KINDS = frozenset({"fit", "prune"})
 
@@ -71,9 +72,14 @@ class PlainView:
         self._verbose = verbose
         self._last_line: FeedLine | None = None
         self._last_ensemble: tuple[int | None, str] = (None, "")
+        self._warnings = NewWarnings(every=verbose)
 
     def show(self, event: ev.AnyEvent, state: RunState) -> None:
-        if self._quiet or not state.feed or isinstance(event, ev.RunFinished):
+        if self._quiet:
+            return
+        for text in self._warnings.of(event, state.run):
+            self._print(event.t, "warn", text)
+        if not state.feed or isinstance(event, ev.RunFinished):
             return
         line = state.feed[-1]
         if line is self._last_line:
@@ -88,14 +94,16 @@ class PlainView:
             or line.kind not in self.QUIET_KINDS
             or self._verbose
         ):
-            clock = time.strftime("%H:%M:%S", time.localtime(line.t))
-            echo(f"{clock} {line.kind:<8} {line.text}", err=True)
+            self._print(line.t, line.kind, line.text)
 
     def tick(self, state: RunState) -> None:
         pass
 
     def close(self, state: RunState) -> None:
         print_result(state, verbose=self._verbose)
+
+    def _print(self, t: float, kind: str, text: str) -> None:
+        echo(f"{time.strftime('%H:%M:%S', time.localtime(t))} {kind:<8} {text}", err=True)
 
 
 class Interrupts:

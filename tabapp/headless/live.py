@@ -19,6 +19,7 @@ from tabapp.headless.summary import (
     leaderboard_cells,
     print_result,
 )
+from tabapp.headless.warned import NewWarnings
 from tabapp.printable import one_line
 from tabapp.run.record import events as ev
 from tabapp.run.record.state import RunState
@@ -72,7 +73,7 @@ def render(state: RunState, now: float, *, verbose: bool = False) -> Group:
 
 
 class LiveView:
-    """A live view that redraws at most `REFRESH_PER_SECOND` times a second."""
+    """A live view that redraws at most `REFRESH_PER_SECOND` times a second, below the warnings about the data."""
 
     def __init__(self, *, verbose: bool, clock: Callable[[], float] = time.time) -> None:
         self._verbose = verbose
@@ -80,9 +81,11 @@ class LiveView:
         self._live = Live(console=Console(stderr=True), refresh_per_second=REFRESH_PER_SECOND, transient=True)
         self._live.start()
         self._drawn = 0.0
+        self._warnings = NewWarnings(every=verbose)
 
     def show(self, event: ev.AnyEvent, state: RunState) -> None:
-        pass
+        for text in self._warnings.of(event, state.run):
+            self._live.console.print(Text(f"⚠ {one_line(text)}", style="yellow"))
 
     def tick(self, state: RunState) -> None:
         now = time.monotonic()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -34,6 +35,7 @@ from tabapp.serve.bodies import (
     encode_targets,
     is_short,
     media_type,
+    notes_header,
 )
 from tabapp.serve.bundles import Bundles, ServedBundle
 from tabapp.serve.examples import described_bundle
@@ -51,9 +53,13 @@ _PLAIN_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
 
+_MOST_LOGGED_NOTES = 200
+
 Log = Callable[[str], None]
 Decode = Callable[[bytes, str, Schema, Limits], Body]
 Endpoint = Callable[[Request], Awaitable[Response]]
+Answer = tuple[bytes, dict[str, str]]
+"""A body and its headers."""
 
 
 class Application:
@@ -80,6 +86,7 @@ class Application:
         self._decode = decode
         self._log = log
         self._log_request = log_request
+        self._logged_notes: set[tuple[str, str]] = set()
         self._n_in_progress = 0
         self._memory = Memory(limits.max_memory)
         self._metrics = metrics_module.Metrics(bundles, lambda: self._n_in_progress)
@@ -161,7 +168,7 @@ class Application:
         wanted = accepted_type(request.headers.get("accept"), sent)
         fill = _fill(request)
 
-        def predict(body: Body) -> tuple[bytes, str]:
+        def predict(body: Body) -> tuple[bytes, dict[str, str]]:
             parts: list[TargetPart] = []
             # Sentences about the input are the same for all targets.
             notes = dict.fromkeys(body.notes)
@@ -173,25 +180,29 @@ class Application:
                 notes |= dict.fromkeys(prediction.notes)
                 digest = version.digest
                 self._metrics.rows.labels(bundle.name).observe(body.frame.height)
+            self._log_notes(served[0], notes)
+            headers = {"X-Tabapp-Bundle": digest, **notes_header(tuple(notes))}
             if len(parts) == 1:
-                return encode_predictions(parts[0].frame, wanted, parts[0].schema, tuple(notes)), digest
-            return encode_targets(parts, wanted, tuple(notes)), digest
+                return encode_predictions(parts[0].frame, wanted, parts[0].schema, tuple(notes)), headers
+            return encode_targets(parts, wanted, tuple(notes)), headers
 
-        content, digest = await self._answer(request, served[0], sent, self._limits, predict)
-        return Response(content, media_type=wanted, headers={"X-Tabapp-Bundle": digest})
+        content, headers = await self._answer(request, served[0], sent, self._limits, predict)
+        return Response(content, media_type=wanted, headers=headers)
 
     async def _explain(self, request: Request) -> Response:
         bundle = self._bundle(request)
         sent = media_type(request.headers.get("content-type"))
         fill, label = _fill(request), request.query_params.get("class")
 
-        def explain(body: Body) -> tuple[bytes, str]:
+        def explain(body: Body) -> tuple[bytes, dict[str, str]]:
             found, digest = bundle.explain(body.frame, label, fill_missing_columns=fill)
-            return encode_json({**found, "notes": [*body.notes, *found["notes"]]}), digest
+            notes = (*body.notes, *found["notes"])
+            self._log_notes(bundle, notes)
+            return encode_json({**found, "notes": list(notes)}), {"X-Tabapp-Bundle": digest, **notes_header(notes)}
 
         limits = replace(self._limits, max_rows=min(self._limits.max_rows, MOST_EXPLAINED))
-        content, digest = await self._answer(request, bundle, sent, limits, explain)
-        return Response(content, media_type=JSON, headers={**_PLAIN_HEADERS, "X-Tabapp-Bundle": digest})
+        content, headers = await self._answer(request, bundle, sent, limits, explain)
+        return Response(content, media_type=JSON, headers={**_PLAIN_HEADERS, **headers})
 
     async def _answer(
         self,
@@ -199,8 +210,8 @@ class Application:
         bundle: ServedBundle,
         sent: str,
         limits: Limits,
-        work: Callable[[Body], tuple[bytes, str]],
-    ) -> tuple[bytes, str]:
+        work: Callable[[Body], Answer],
+    ) -> Answer:
         """Read the body of a request, and do the work on its rows in other threads, within the limits."""
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise RequestError(
@@ -222,9 +233,9 @@ class Application:
         content: bytes,
         sent: str,
         limits: Limits,
-        work: Callable[[Body], tuple[bytes, str]],
+        work: Callable[[Body], Answer],
         memory: Share,
-    ) -> tuple[bytes, str]:
+    ) -> Answer:
         loop = asyncio.get_running_loop()
         schema = bundle.version.contents.schema
         pool = self._decoding[is_short(content, sent)]
@@ -328,6 +339,15 @@ class Application:
             client = (scope.get("client") or ("-",))[0]
             path = one_line(scope["path"])
             self._log_request(f"{client} {one_line(scope['method'])} {path} {status} {1000 * seconds:.0f} ms")
+
+    def _log_notes(self, bundle: ServedBundle, notes: Iterable[str]) -> None:
+        """Log sentences about the rows of a request: each once for a bundle whatever its numbers are, and not without end,
+        because clients choose names of columns."""
+        for note in notes:
+            key = bundle.name, re.sub(r"\d[\d,.]*", "", note)
+            if key not in self._logged_notes and len(self._logged_notes) < _MOST_LOGGED_NOTES:
+                self._logged_notes.add(key)
+                self._log(f"{bundle.name}: {note}.")
 
     def log_bug(self, error: Exception) -> None:
         """Log an unexpected error."""

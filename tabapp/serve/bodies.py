@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -23,6 +24,7 @@ from tabapp.data.stored import spelled_number
 from tabapp.errors import DataError, TooLargeError
 from tabapp.printable import escape_json
 from tabapp.serve.limits import Limits, RequestError
+from tabapp.warning_text import sentences
 
 JSON = "application/json"
 CSV = "text/csv"
@@ -37,6 +39,7 @@ SHORT_JSON = 2**20
 
 _WHERE = "The body"
 _NAMED = 5
+_LONGEST_HEADER = 4_000
 _MOST_DIGITS = 400
 _BYTES_OF_CELL = 64
 
@@ -135,7 +138,7 @@ def _decode_csv(path: Path, schema: Schema, limits: Limits) -> Body:
     _check_rows(reading.frame.height, limits)
     require_text(reading.frame, memory, StoredSize(0, 0))
     frame, renamed = renamed_as_in_training(reading.frame, schema.columns)
-    return Body(frame, tuple(warning.message for warning in (*reading.warnings, *renamed)))
+    return Body(frame, tuple(sentences((*reading.warnings, *renamed))))
 
 
 def _decode_columnar(path: Path, kind: str, schema: Schema, limits: Limits) -> Body:
@@ -144,7 +147,7 @@ def _decode_columnar(path: Path, kind: str, schema: Schema, limits: Limits) -> B
     _check_rows(count_rows(path, file_kind), limits)
     found = read_columnar(path, file_kind, memory, allow_no_rows=True, columns=schema.columns)
     _check_rows(found.frame.height, limits)
-    return Body(found.frame, tuple(warning.message for warning in found.warnings))
+    return Body(found.frame, tuple(sentences(found.warnings)))
 
 
 def decode_json(content: bytes, schema: Schema, limits: Limits) -> Body:
@@ -238,7 +241,7 @@ def encode_predictions(predictions: pl.DataFrame, kind: str, schema: Schema, not
     Args:
         kind: media type of the body.
         predictions: the columns of `Predictor.to_frame`, the same in every format.
-        notes: sentences about the input. Only JSON has a place for them.
+        notes: sentences about the input. Only JSON has a place for them; `notes_header` is for the others.
     """
     content = BytesIO()
     if kind == CSV:
@@ -275,6 +278,17 @@ def encode_targets(parts: Sequence[TargetPart], kind: str, notes: tuple[str, ...
     names = [part.target for part in parts]
     rows = [dict(zip(names, row, strict=True)) for row in zip(*objects, strict=True)]
     return encode_json({"predictions": rows, "notes": list(notes)})
+
+
+def notes_header(notes: Sequence[str]) -> dict[str, str]:
+    """The header with sentences about the input as a JSON array in ASCII, without the last ones where it would be long; empty
+    without any."""
+    shown: list[str] = []
+    for note in notes:
+        if len(json.dumps([*shown, note])) > _LONGEST_HEADER:
+            break
+        shown.append(note)
+    return {"X-Tabapp-Notes": json.dumps(shown)} if shown else {}
 
 
 def encode_json(document: Any) -> bytes:

@@ -55,6 +55,14 @@ def test_a_run_that_ends_with_a_bundle_is_returned(folder, engine):
     assert follow(folder, Silent()) == tabapp.Run(folder)
 
 
+def test_without_progress_the_warnings_of_the_table_are_warnings_of_python(folder, engine):
+    engine("for event in recorded(folder.run)[:-1]: log.append(event)\nlog.append(finished(folder.run, bundle='m'))")
+    with pytest.warns(tabapp.TableWarning, match=r"^bought: It is rare → kept\.$") as caught:
+        run = follow(folder, Silent())
+    assert caught[0].filename == __file__
+    assert [warning.column for warning in run.warnings] == ["bought"]
+
+
 @pytest.mark.parametrize(
     ("code", "error"),
     [
@@ -184,5 +192,10 @@ def test_progress_in_a_notebook_is_drawn_in_place(monkeypatch):
     assert [kind for kind, _ in drawn] == ["new", "update"]
     assert "LightGBM" in drawn[-1][1]["text/plain"]
     assert drawn[-1][1]["text/html"].startswith("<pre>")
+    assert "⚠" not in drawn[-1][1]["text/plain"]
+    for event in recorded("shop"):
+        view.show(event, state)  # type: ignore[arg-type]
+    view.close(state)
+    assert "⚠ bought: It is rare → kept" in drawn[-1][1]["text/plain"]
     ipython.get_ipython = lambda: SimpleNamespace()  # type: ignore[attr-defined]
     assert progress_module._notebook_display() is None, "IPython in a terminal is no notebook"

@@ -15,13 +15,13 @@ from tests.test_imports import assert_light, loaded_by
 PUBLIC = [
     "BudgetError", "BundleError", "Cost", "DataError", "FeatureContributions", "FeatureRecipe", "FeatureSpec", "FitContext",
     "FitStopped", "FittedModel", "Params", "Plugin", "Predictor", "Profile",
-    "RowNeighbors", "Run", "Shape", "TabappError", "Table", "TargetsPredictor", "Task", "Trial",
+    "RowNeighbors", "Run", "Shape", "TabappError", "Table", "TableWarning", "TargetsPredictor", "Task", "Trial",
     "UsageError", "__version__", "fit", "load", "profile", "resume", "runs", "sklearn",
 ]  # fmt: skip
 METHODS = {
     "Run": [
         "export", "id", "importances", "leaderboard", "metric", "path", "predictor", "report", "score", "status", "target",
-        "targets", "task", "test_score",
+        "targets", "task", "test_score", "warnings",
     ],
     "TargetsPredictor": ["metrics", "path", "predict", "predict_interval", "predict_proba", "targets"],
     "Predictor": [

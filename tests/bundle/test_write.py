@@ -12,6 +12,7 @@ from tabapp.bundle.files.contents import open_bundle
 from tabapp.bundle.files.records import Candidate, Ensemble, Manifest
 from tabapp.bundle.prediction.load import load_bundle
 from tabapp.bundle.writing.write import models_with_training_rows, write_bundle
+from tabapp.data.schema import DataWarning
 from tabapp.data.typed import typed_frame
 from tabapp.errors import BundleError
 from tabapp.features.prepare import FeaturePreparer
@@ -111,6 +112,16 @@ def test_bundle_reports_that_it_contains_training_rows(bundles):
     changed = msgspec.structs.replace(contents.manifest, training_rows_in=("k_neighbors",))
     assert "contains training rows" in model_card(changed, contents.schema, contents.ensemble)
     assert "contains training rows" not in model_card(contents.manifest, contents.schema, contents.ensemble)
+
+
+def test_model_card_has_the_warnings_about_the_data(bundles):
+    contents = open_bundle(bundles["binary"])
+    warning = DataWarning(check="leak", column="a|b", message="It predicts y.", action="kept; --ignore leaves it out")
+    schema = msgspec.structs.replace(contents.schema, warnings=(warning,))
+    card = model_card(contents.manifest, schema, contents.ensemble)
+    assert "Warnings about the data:\n\n- a\\|b: It predicts y → kept; --ignore leaves it out\n" in card
+    schema = msgspec.structs.replace(contents.schema, warnings=())
+    assert "Warnings" not in model_card(contents.manifest, schema, contents.ensemble)
 
 
 def test_model_card_names_the_folds_of_partial_scores(bundles):

@@ -16,6 +16,7 @@ from tabapp.bundle.writing.write import write_bundle
 from tabapp.cli.commands import evaluate as evaluating
 from tabapp.cli.commands import explain as explaining
 from tabapp.cli.commands import inspect as inspecting
+from tabapp.cli.commands import monitor as monitoring
 from tabapp.cli.commands import predict as predicting
 from tabapp.data.reading import stream
 from tabapp.errors import BundleError, DataError, TabappError, UsageError
@@ -91,6 +92,22 @@ def test_predictions_go_to_stdout_and_notes_to_stderr(bundles, data, tmp_path):
     assert noted.stdout == plain.stdout
     assert noted.stderr.count("surplus") == 1
     assert call(predicting.predict, bundles["binary"], tmp_path / "more.csv", "-q").stderr == ""
+
+
+def test_repairs_are_noted_with_what_was_done(bundles, data, tmp_path):
+    table = tmp_path / "with_total.csv"
+    table.write_text(
+        data["binary"].read_text() + "Total" + "," * data["binary"].read_text().split("\n")[0].count(",") + "\n"
+    )
+    words = "totals or remarks ('Total') → dropped."
+    for command, *options in (
+        (predicting.predict,),
+        (predicting.predict, "--check"),
+        (explaining.explain,),
+        (evaluating.evaluate,),
+        (monitoring.monitor,),
+    ):
+        assert words in call(command, bundles["binary"], table, *options).stderr, command.name
 
 
 def test_the_threshold_that_labels_rows_is_named(bundles, data, tmp_path):

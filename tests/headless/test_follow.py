@@ -14,10 +14,13 @@ import pytest
 
 from tabapp.headless import follow as follow_module
 from tabapp.headless.follow import follow
+from tabapp.headless.live import LiveView
 from tabapp.run.protocol.client import BUSY, DISK_FULL
 from tabapp.run.record import events as ev
 from tabapp.run.record.event_lines import decode
 from tabapp.run.record.folder import EventLog, RunFolder
+from tabapp.run.record.reducing.reduce import reduce
+from tabapp.run.record.state import RunState
 from tests.run.recording import recorded, write_run
 from tests.waiting import wait_until
 
@@ -73,6 +76,47 @@ def test_json_prints_every_event_and_ends_with_the_last(folder, engine, capfd):
     assert out == folder.events.read_text()
     assert json.loads(out.splitlines()[-1])["ev"] == "run.finished"
     assert err == ""
+
+
+MANY_WARNINGS = """
+import msgspec
+from tabapp.run.record import events as ev
+leak = ev.WarningView(check="leak", column="later", message="It alone predicts y.", action="kept; --ignore later leaves it out")
+others = [ev.WarningView(check=f"c{i}", column=f"x{i}", message="It is odd.", action="kept") for i in range(16)]
+for event in recorded(folder.run):
+    if isinstance(event, ev.SchemaInferred):
+        event = msgspec.structs.replace(event, warnings=(leak, *others))
+        log.append(event)
+    log.append(event)
+"""
+
+
+def test_plain_lines_warn_of_the_data_once_with_the_remedy_and_count_the_rest(folder, engine, capsys):
+    engine(MANY_WARNINGS)
+    assert watch(folder) == 0
+    lines = [line[9:] for line in capsys.readouterr().err.splitlines() if line[9:].startswith("warn ")]
+    warned = [line for line in lines if "odd" in line or "later" in line or "more" in line]
+    assert warned[0] == "warn     later: It alone predicts y → kept; --ignore later leaves it out"
+    assert warned[1:10] == [f"warn     x{i}: It is odd → kept" for i in range(9)]
+    assert warned[10:] == [f"warn     and 7 more; `tabapp report {folder.run}` lists all of them"]
+
+
+def test_verbose_lines_have_every_warning_and_quiet_ones_none(folder, engine, capsys):
+    engine(MANY_WARNINGS)
+    watch(folder, verbose=True)
+    assert capsys.readouterr().err.count("It is odd → kept") == 16
+    assert watch(folder, quiet=True, start=False) == 0
+    assert "odd" not in capsys.readouterr().err
+
+
+def test_the_live_view_prints_warnings_above_its_table(capsys):
+    view = LiveView(verbose=False)
+    state = RunState()
+    for event in recorded("shop"):
+        state = reduce(state, event)
+        view.show(event, state)
+    view.close(state)
+    assert "⚠ bought: It is rare → kept" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 4, 130])

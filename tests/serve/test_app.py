@@ -22,6 +22,7 @@ from tabapp.printable import is_printable
 from tabapp.serve import bundles as bundles_module
 from tabapp.serve.access import Access
 from tabapp.serve.app import Application
+from tabapp.serve.bodies import notes_header
 from tabapp.serve.bundles import Bundles
 from tabapp.serve.limits import Limits, RequestError
 from tabapp.serve.slots import Memory, Share
@@ -165,11 +166,32 @@ def test_missing_columns_can_be_filled_and_extra_ones_are_noted(made):
         assert answer.status == 200
         assert len(answer.json["predictions"]) == 2
         assert any("x" in note and "ignored" in note for note in answer.json["notes"])
+        assert json.loads(answer.headers["x-tabapp-notes"]) == answer.json["notes"]
+        logged = [line for line in made.log if "ignored" in line]
+        call(app, "POST", "/predict?missing_columns=fill", body={"rows": [{"size": 1}, {"x\u202e": 2}]})
+        assert len(logged) == 1 == len([line for line in made.log if "ignored" in line])
         assert "\u202e".encode() not in answer.content
         assert call(app, "POST", "/predict?missing_columns=no", body={"rows": [GOOD]}).status == 400
         nothing = call(app, "POST", "/predict?missing_columns=fill", body={"rows": [{}, {"x": 1}]})
         assert len(nothing.json["predictions"]) == 2
         assert call(app, "POST", "/predict", body={"rows": []}).json == {"predictions": [], "notes": []}
+
+
+def test_repairs_of_a_table_reach_the_answer_with_what_was_done(made):
+    body = b"size,age,color,joined\n1,2,red,2024-01-01\n1,2,red\n"
+    with made() as app:
+        answer = call(app, "POST", "/predict", CSV, body)
+        (note,) = json.loads(answer.headers["x-tabapp-notes"])
+        assert "too few fields" in note
+        assert note.endswith("→ filled with missing cells")
+        assert any(note in line for line in made.log)
+        assert "x-tabapp-notes" not in call(app, "POST", "/predict", body={"rows": [GOOD]}).headers
+
+
+def test_a_header_of_notes_is_short():
+    assert notes_header(()) == {}
+    found = json.loads(notes_header(["é" * 300] * 50)["X-Tabapp-Notes"])
+    assert found == ["é" * 300] * 2
 
 
 @pytest.mark.parametrize("task", ["multiclass", "regression"])

@@ -13,8 +13,10 @@ from tabapp.markdown import table
 from tabapp.metrics import known
 from tabapp.models.contract import MONOTONIC
 from tabapp.printable import multi_line, one_line
+from tabapp.warning_text import sentences
 
 _MAX_LEADERBOARD_ROWS = 15
+_MAX_WARNINGS = 50
 
 
 def model_card(manifest: Manifest, schema: Schema, ensemble: Ensemble) -> str:
@@ -34,6 +36,7 @@ def model_card(manifest: Manifest, schema: Schema, ensemble: Ensemble) -> str:
             ["column", "kind", "role", "missing", "distinct"],
             [[_cell(c.name), c.kind, c.role, f"{c.missing:,}", f"{c.unique:,}"] for c in schema.columns_of_file],
         ),
+        _warnings(schema),
         "## Models",
         table(
             ["model", "trial", "weight", "fold models"],
@@ -95,6 +98,15 @@ def _metric_row(value: MetricValue) -> list[str]:
     metric = known(value.name)
     title = metric.title if metric else value.name
     return [title, _number(value.score), f"{_number(value.low)} to {_number(value.high)}"]
+
+
+def _warnings(schema: Schema) -> str:
+    """What looks wrong with the training table, and what was left out."""
+    if not schema.warnings:
+        return ""
+    lines = sentences(schema.warnings)
+    more = [f"{len(lines) - _MAX_WARNINGS:,} more"] if len(lines) > _MAX_WARNINGS else []
+    return "Warnings about the data:\n\n" + "\n".join(f"- {_cell(line)}" for line in [*lines[:_MAX_WARNINGS], *more])
 
 
 def _classes(schema: Schema) -> str:

@@ -21,6 +21,7 @@ from tabapp.data.reading.stream import EncodingChanged, Part, read_parts
 from tabapp.data.schema import Schema
 from tabapp.data.typed import ColumnCheck
 from tabapp.errors import DataError
+from tabapp.warning_text import sentence
 
 
 class Sink(Protocol):
@@ -56,7 +57,7 @@ def read_again_if_needed(
             for part in read_parts(path, options, schema.columns):
                 add(part)
                 n_parts += 1
-                warnings += [warning.message for warning in part.warnings]
+                warnings += map(sentence, part.warnings)
                 if progress is not None and part.share:
                     progress(part.share)
         except EncodingChanged as change:

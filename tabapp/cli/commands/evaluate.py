@@ -16,6 +16,7 @@ from tabapp.cli.reading import Reader, fill_option, load_and_read, reading_optio
 from tabapp.errors import DataError
 from tabapp.headless.narration import echo, echo_json, say
 from tabapp.run.protocol.monitoring import ColumnShift, FileShift
+from tabapp.warning_text import sentences
 
 if TYPE_CHECKING:
     from tabapp.bundle.files.records import Manifest, MetricValue
@@ -121,7 +122,7 @@ def _evaluated(
             loaded.predictor, reading.frame, manifest.metric, seed=manifest.seed, fill_missing_columns=fill
         )
         drift = column_drift(loaded.predictor, reading.frame) if with_drift else ()
-        return manifest, EvaluatedFile(found, drift, [warning.message for warning in reading.warnings])
+        return manifest, EvaluatedFile(found, drift, sentences(reading.warnings))
     except DataError as error:
         text = str(error)
         raise DataError(text if data in text else f"{data}: {text}") from None

@@ -18,6 +18,7 @@ from tabapp.errors import DataError, UsageError, did_you_mean
 from tabapp.headless.narration import echo, echo_json, say
 from tabapp.printable import one_line
 from tabapp.run.protocol.prediction import label_text
+from tabapp.warning_text import sentences
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,7 +150,7 @@ def explain(
         typed, notes = predictor.typed_rows(frame, fill_missing_columns=fill)
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
-    for note in [*(warning.message for warning in reading.warnings), *remarks, *notes]:
+    for note in [*sentences(reading.warnings), *remarks, *notes]:
         say(note)
     if predictor.ensemble.threshold is not None:
         say(f"Rows are {label_text(schema.classes[1], predictor.ensemble.threshold)}, the threshold of the bundle")

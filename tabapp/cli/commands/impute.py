@@ -14,6 +14,7 @@ from tabapp.column_names import ColumnNames
 from tabapp.errors import DataError, UsageError
 from tabapp.headless.narration import echo, say
 from tabapp.run.options.config import OPTIONS
+from tabapp.warning_text import sentences
 
 
 @click.command()
@@ -94,7 +95,7 @@ def impute(
         raise DataError(f"{data}: {error}") from None
     write_table(done.frame, target, safe_csv=safe_csv)
     if not quiet:
-        notes = [*(warning.message for warning in reading.warnings), *done.notes]
+        notes = [*sentences(reading.warnings), *done.notes]
         if done.left:
             left = ", ".join(f"{name!r} ({count:,})" for name, count in done.left.items())
             notes.append(f"Still missing, in columns that are not filled: {left}")

@@ -14,6 +14,7 @@ from tabapp.cli.reading import Reader, reading_options
 from tabapp.headless.narration import echo_data, echo_json
 from tabapp.run.options.places import reject_inputs
 from tabapp.run.protocol.monitoring import FileScore, FileShift, Monitored
+from tabapp.warning_text import sentences
 
 if TYPE_CHECKING:
     from tabapp.bundle.files.records import MetricValue
@@ -84,7 +85,7 @@ def _compared(loaded: LoadedBundle, file: str, reader: Reader) -> FileShift:
     else:
         reading = reader.read(file, loaded.contents.schema)
         shift = compare_with_training(loaded.predictor, reading.frame, metric, seed=seed)
-        warnings = [warning.message for warning in reading.warnings]
+        warnings = sentences(reading.warnings)
     return _file_shift(Path(file).name, shift, (*warnings, *shift.notes))
 
 

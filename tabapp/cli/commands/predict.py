@@ -18,6 +18,7 @@ from tabapp.cli.reading import Reader, fill_option, load_and_read, reading_optio
 from tabapp.errors import DataError, UnconfinedWarning, UsageError
 from tabapp.headless.narration import echo, echo_json, say
 from tabapp.run.protocol import prediction as messages
+from tabapp.warning_text import sentences
 
 if TYPE_CHECKING:
     import polars as pl
@@ -225,7 +226,7 @@ def _predict_whole(bundle: Path, trust: Path | None, options: _Options, writer: 
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
     predictions = loaded.predictor.to_frame(prediction)
-    notes = [*(warning.message for warning in reading.warnings), *prediction.notes]
+    notes = [*sentences(reading.warnings), *prediction.notes]
     writer.add(_beside(reading.frame, predictions, notes) if options.keep else predictions)
     preview = predictions.head(PREVIEW_ROWS).cast(pl.String)
     schema = loaded.predictor.schema
@@ -348,7 +349,7 @@ def _compare(bundle: Path, trust: Path | None, data: str, reader: Reader) -> _Co
     if reader.reads_in_parts(data):
         return _Compared(*match_parts(Path(data), reader.options, schema), schema.target, labels)
     reading = reader.read(data, schema)
-    notes = [warning.message for warning in reading.warnings]
+    notes = sentences(reading.warnings)
     return _Compared(reading.frame.height, match_columns(reading.frame, schema), notes, schema.target, labels)
 
 

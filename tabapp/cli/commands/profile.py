@@ -17,6 +17,7 @@ from tabapp.errors import DataError, UsageError
 from tabapp.headless.narration import echo, echo_json, json_text
 from tabapp.run.options.config import DESCRIBING, RunConfig
 from tabapp.temporary import TemporaryFolder
+from tabapp.warning_text import sentence
 
 if TYPE_CHECKING:
     from tabapp.data.reading.read import Reading, ReadOptions
@@ -153,8 +154,7 @@ def _print_profile(data: str, reading: Reading, schema: Schema, n_more: int, eve
     if len(shown) < len(schema.columns_of_file):
         echo(f"… and {len(schema.columns_of_file) - len(shown):,} more; --all lists every column")
     for warning in schema.warnings:
-        where = f"{warning.column}: " if warning.column else ""
-        echo(f"⚠ {warning.check}  {where}{warning.message} → {warning.action}")
+        echo(f"⚠ {warning.check}  {sentence(warning)}")
 
 
 def _values(column: Column) -> str:

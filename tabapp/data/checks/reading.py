@@ -8,7 +8,7 @@ declare(
     "encoding",
     description="The file is not UTF-8, so its text encoding was guessed.",
     remedy="Look at the quoted text; if it is garbled, set --encoding.",
-    rank=2,
+    rank=14,
 )
 declare(
     "name_form",
@@ -26,5 +26,5 @@ declare(
     "repaired_rows",
     description="Some rows do not have as many fields as the header, and were repaired or left out.",
     remedy="Check the delimiter and the quoting at the line that the warning names.",
-    rank=1,
+    rank=13,
 )

@@ -134,6 +134,12 @@ def all_checks() -> tuple[Check, ...]:
     return tuple(sorted(_checks.values(), key=lambda each: (each.rank, each.code)))
 
 
+def most_important_first(warnings: Iterable[DataWarning]) -> tuple[DataWarning, ...]:
+    """Warnings by the rank of their check, otherwise in their order."""
+    ranks = {each.code: each.rank for each in all_checks()}
+    return tuple(sorted(warnings, key=lambda warning: ranks.get(warning.check, 0)))
+
+
 def run_checks(evidence: Evidence) -> list[DataWarning]:
     """The warnings of all checks on a table."""
     return [warning for each in all_checks() for function in each.functions for warning in function(evidence)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
 import polars as pl
@@ -21,6 +22,10 @@ DOUBTFUL_MISSING = frozenset({"none", "nil", "missing", "-", "--", "---", "—",
 """Spellings that are often labels in a target of classes: "none", or "-" next to "+"."""
 
 
+_MOST_NAMED = 5
+_LONGEST_SHOWN = 40
+
+
 def strip(texts: pl.Series) -> pl.Series:
     """Strip white space at both ends, including no-break spaces; empty texts become null."""
     if len(texts) <= FEW:
@@ -34,6 +39,20 @@ def strip(texts: pl.Series) -> pl.Series:
         # Nothing to strip: keep the original column instead of a copy, to save memory.
         stripped = texts
     return stripped.set(stripped == "", None) if (stripped == "").any() else stripped
+
+
+def counted_texts(texts: pl.Series, most: int = _MOST_NAMED) -> str:
+    """The most frequent of stripped texts with their counts, such as "60 empty, 6 'NA'"; null is an empty cell."""
+    found = Counter[str | None](texts.to_list())
+    words = [f"{count:,} {'empty' if text is None else show(text)}" for text, count in found.most_common(most)]
+    more = [f"{len(found) - most:,} other texts"] if len(found) > most else []
+    return ", ".join([*words, *more])
+
+
+def show(value: object) -> str:
+    """A value of a cell in quotes, shortened."""
+    text = str(value)
+    return repr(text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…")
 
 
 def is_missing(texts: pl.Series, levels: Collection[str], spellings: Collection[str]) -> pl.Series:

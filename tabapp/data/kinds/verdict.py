@@ -7,6 +7,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp.data.counts import Values, spread
+from tabapp.data.forms.missing import show as show
 from tabapp.data.forms.moments import Dates
 from tabapp.data.forms.numbers import PLAIN, NumberFormat
 from tabapp.data.kinds.booleans import boolean_levels
@@ -87,8 +88,3 @@ def _range(numbers: pl.Series, counts: npt.NDArray[np.integer]) -> tuple[float |
     if not finite.any():
         return None, None, ()
     return spread(known[finite], counts[finite])
-
-
-def show(value: object) -> str:
-    text = str(value)
-    return repr(text if len(text) <= 40 else text[:39] + "…")

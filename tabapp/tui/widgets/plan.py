@@ -11,6 +11,7 @@ from tabapp.run.record import events as ev
 from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import Panel, set_titles
 from tabapp.tui.viewmodels.texts import MUTED, count, short_command
+from tabapp.warning_text import parts
 
 LABEL_WIDTH = 11
 QUALITIES = ("fast", "balanced", "best")
@@ -107,16 +108,20 @@ def _quality(quality: str, width: int) -> Content:
 
 def warning_line(warning: ev.WarningView) -> Content:
     """A warning with its column and the action taken."""
-    named = f"{warning.column}: " if warning.column and warning.column not in warning.message else ""
-    action = f" → {warning.action}" if warning.action else ""
-    return Content.assemble(("⚠ ", "$warning"), (named, "bold"), warning.message.rstrip("."), (action, MUTED))
+    named, message, action = parts(warning)
+    return Content.assemble(("⚠ ", "$warning"), (named, "bold"), message, (action, MUTED))
 
 
 def unlabeled_rows(facts: ev.SchemaInferred) -> str:
-    """The numbers of rows without a target, of the table and of `--unlabelled`; empty without any."""
-    parts = [f"{count(facts.rows_without_target, 'row')} without a target"] if facts.rows_without_target else []
-    parts += [f"{count(facts.rows_unlabelled, 'row')} of --unlabelled"] if facts.rows_unlabelled else []
-    return f"{' and '.join(parts)}, for models that learn from unlabeled rows" if parts else ""
+    """The numbers of rows without a target, of the table unless a warning says it, and of `--unlabelled`; empty without any."""
+    said = any(warning.check == "no_target" for warning in facts.warnings)
+    words = (
+        [f"{count(facts.rows_without_target, 'row')} without a target"]
+        if facts.rows_without_target and not said
+        else []
+    )
+    words += [f"{count(facts.rows_unlabelled, 'row')} of --unlabelled"] if facts.rows_unlabelled else []
+    return f"{' and '.join(words)}, for models that learn from unlabeled rows" if words else ""
 
 
 class Checks(Panel[ev.SchemaInferred]):

@@ -14,7 +14,7 @@ from tests.data.checks.tables import CLASSES, NOISE, frame
 
 CODES = {
     "leak", "identifier", "constant", "duplicate_column", "duplicate_rows", "group", "time", "imbalance", "sentinel", "missing",
-    "rare_class", "drift", "encoding", "repaired_rows", "nested", "name_form",
+    "rare_class", "drift", "encoding", "repaired_rows", "nested", "name_form", "no_target",
 }  # fmt: skip
 
 
