@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp.data.forms.missing import MISSING, is_missing, strip
+from tabapp.data.forms.null_words import BY_OPTION, NOTHING_DECLARED, Declared, values_among
 from tabapp.data.forms.numbers import EXACT_INTEGER, LEADING_ZERO
 from tabapp.data.small import FEW, SMALL, WHITE_SPACE, contains
 
@@ -23,6 +24,8 @@ _N_PROBED = 100
 _MANY = 1_000
 """A column with more distinct numbers than this is never treated as a set of codes."""
 _MOSTLY_DISTINCT = 0.9
+_MOST_COMPARED = 1_001
+"""Values that a text such as NA is compared with, which is one more than a column of codes or classes has."""
 _COMPACT_DATES = (19_000_000, 20_999_999)
 """Integers in this range, such as 20240131, may be dates."""
 
@@ -49,14 +52,17 @@ class Values:
 
     Attributes:
         texts: the whole column; null where missing.
-        missing_spellings: texts in the column that mean a missing cell.
+        missing_spellings: texts in the column that mean a missing cell; `missing_counts` has how often each occurs.
+        kept: texts that are spelled like a missing cell and are values, with the reason for each.
         plain: summary of the column if it can only be numbers.
     """
 
     name: str
     texts: pl.Series
     missing_spellings: tuple[str, ...] = ()
+    missing_counts: tuple[int, ...] = ()
     plain: PlainNumbers | None = None
+    kept: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
     def uniques(self) -> pl.Series:
@@ -120,48 +126,73 @@ class Values:
         return table["value"], table["count"]
 
 
-def count_values(column: pl.Series, null: Collection[str] = (), keep: Collection[str] = ()) -> Values:
+def count_values(
+    column: pl.Series, declared: Declared = NOTHING_DECLARED, *, is_target: bool = False, is_category: bool = False
+) -> Values:
     """Strip a text column, set its missing cells to null, and count the other values.
 
     Args:
-        null: additional spellings of a missing cell.
-        keep: spellings of a missing cell, in lower case, that are values in this column.
+        declared: what the user says of its texts.
+        is_target: the column is the target.
+        is_category: every text that is not declared missing is a value.
     """
     # Without its name, which polars may take for a pattern.
     name, column = column.name, column.alias("")
     if len(column) <= SMALL:
-        return _count_short(name, column, null, keep)
-    if not null and not keep and (plain := _plain_numbers(column)) is not None:
+        return _count_short(name, column, declared, is_target=is_target, is_category=is_category)
+    if not declared.null and (plain := _plain_numbers(column)) is not None:
         return Values(name, column, plain=plain)
     values = Values(name, column)
     if not strip(values.uniques).equals(values.uniques):
         values = Values(name, strip(column))
     uniques = values.uniques
-    kept = set(keep)
-    if "+" in (values.distinct if isinstance(values.distinct, list) else values.distinct.to_list()):
-        kept.add("-")
-    levels: list[str] = uniques.filter(uniques.str.to_lowercase().is_in(list(kept))).to_list() if kept else []
-    gone = is_missing(uniques, levels, [spelling.strip() for spelling in null])
-    spellings = tuple(sorted(uniques.filter(gone).to_list()))
-    if not spellings:
+    alike = is_missing(uniques, spellings=declared.null)
+    if not alike.any():
         return values
+    candidates = _counted(uniques.filter(alike), values.counts.filter(alike))
+    others = _counted(uniques.filter(~alike).head(_MOST_COMPARED), values.counts.filter(~alike).head(_MOST_COMPARED))
+    kept = _kept(candidates, others, declared, is_target=is_target, is_category=is_category)
+    gone = {text: count for text, count in sorted(candidates.items()) if text not in kept}
     texts = values.texts
-    return Values(name, texts.set(texts.is_in(list(spellings)).fill_null(False), None), spellings)
+    if gone:
+        texts = texts.set(texts.is_in(list(gone)).fill_null(False), None)
+    return Values(name, texts, tuple(gone), tuple(gone.values()), kept=kept)
 
 
-def _count_short(name: str, column: pl.Series, null: Collection[str], keep: Collection[str]) -> Values:
+def _count_short(name: str, column: pl.Series, declared: Declared, *, is_target: bool, is_category: bool) -> Values:
     """`count_values` of a short column."""
     cells: list[str | None] = column.to_list()
     stripped = {cell: cell.strip(WHITE_SPACE) for cell in dict.fromkeys(cells) if cell is not None}
-    kept = {*keep, "-"} if "+" in stripped.values() else set(keep)
-    nulls = {spelling.strip() for spelling in null}
-    gone = {
-        text for text in stripped.values() if text in nulls or ((low := text.lower()) in MISSING and low not in kept)
-    }
+    alike = {text for text in stripped.values() if text in declared.null or text.lower() in MISSING}
+    kept: dict[str, str] = {}
+    spellings: dict[str, int] = {}
+    if alike - {""}:
+        counts = Counter(stripped[cell] for cell in cells if cell is not None)
+        candidates = {text: counts[text] for text in sorted(alike - {""})}
+        others = {text: count for text, count in counts.items() if text not in alike}
+        kept = _kept(candidates, others, declared, is_target=is_target, is_category=is_category)
+        spellings = {text: count for text, count in candidates.items() if text not in kept}
+    gone = alike - kept.keys()
     final = {cell: None if text in gone else text for cell, text in stripped.items()}
     if any(cell != text for cell, text in final.items()):
         column = pl.Series("", [None if cell is None else final[cell] for cell in cells], dtype=pl.String)
-    return Values(name, column, tuple(sorted(gone - {""})))
+    return Values(name, column, tuple(spellings), tuple(spellings.values()), kept=kept)
+
+
+def _counted(texts: pl.Series, counts: pl.Series) -> dict[str, int]:
+    return dict(zip(texts.to_list(), counts.to_list(), strict=True))
+
+
+def _kept(
+    candidates: dict[str, int], others: dict[str, int], declared: Declared, *, is_target: bool, is_category: bool
+) -> dict[str, str]:
+    """The texts spelled like missing cells that are values, with the reason for each; a category needs none."""
+    open_texts = {text: count for text, count in candidates.items() if text not in declared.null}
+    if is_category:
+        return dict.fromkeys(open_texts, "")
+    by_option = dict.fromkeys((text for text in open_texts if text in declared.keep), BY_OPTION)
+    undecided = {text: count for text, count in open_texts.items() if text not in by_option}
+    return {**by_option, **(values_among(undecided, others, is_target=is_target) if undecided else {})}
 
 
 def _plain_numbers(texts: pl.Series) -> PlainNumbers | None:

@@ -11,11 +11,12 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from tabapp.data.checks.registry import Comparison, Evidence, run_checks, run_comparisons
+from tabapp.data.checks.registry import Comparison, Evidence, most_important_first, run_checks, run_comparisons
 from tabapp.data.columns import column_of
 from tabapp.data.counts import Values, count_values
 from tabapp.data.duplicates import repeated_columns
-from tabapp.data.forms.missing import DOUBTFUL_MISSING, MISSING
+from tabapp.data.forms.missing import show
+from tabapp.data.forms.null_words import Declarations
 from tabapp.data.kinds.kinds import judge, needs_search
 from tabapp.data.leaks import rows_to_sample
 from tabapp.data.marks import with_companions
@@ -47,6 +48,7 @@ def infer_schema(
     time: str | None = None,
     weight: str | None = None,
     null: Sequence[str] = (),
+    keep_null: Sequence[str] = (),
     stored: Mapping[str, StoredType] = {},
     left_out: Mapping[str, str] = {},
 ) -> Schema:
@@ -58,7 +60,8 @@ def infer_schema(
         kinds: kinds by column name that overrule the judged ones.
         ignore: columns to leave out.
         group, time, weight: columns with a special role.
-        null: further spellings of a missing cell.
+        null: further spellings of a missing cell, each for all columns or, as COLUMN=TEXT, for one.
+        keep_null: texts that are values although they are spelled like a missing cell, in the same form.
         stored: types of columns in a typed file, as `Reading.stored` returns them, which decide their kinds.
         left_out: columns of the file that the frame lacks, as `Reading.left_out` returns them.
 
@@ -81,7 +84,8 @@ def infer_schema(
 
     if frame.height < MINIMUM_ROWS:
         raise DataError(f"the table has only {frame.height} rows; training needs at least {MINIMUM_ROWS}")
-    judged = _judge_all(frame, null, kinds, stored)
+    declared = Declarations(null, keep_null, frame.columns)
+    judged = _judge_all(frame, declared, kinds, stored)
     values = {counted.name: counted for counted, _ in judged}
     roles: dict[str | None, Role] = {**dict.fromkeys(ignore, "ignore"), group: "group", time: "time", weight: "weight"}
     columns = [_with_given_role(column, roles) for _, column in judged]
@@ -89,7 +93,9 @@ def infer_schema(
         target, target_reason = choose_target(columns, frame.height)
     else:
         target_reason = "Set by --target."
-    columns, goal = _with_target(frame, columns, values, target, kinds, null, task, positive)
+    is_unsure = bool(values[target].missing_spellings or values[target].kept)
+    counted = _count(frame[target], declared, stored, is_target=True) if is_unsure else values[target]
+    columns, goal = _with_target(columns, values, counted, kinds, stored, task, positive)
     copies = _copies(columns, values, target)
     columns = [_ignore_copy(column, copies.get(column.name), target) for column in columns]
     _check_roles(columns)
@@ -105,10 +111,11 @@ def infer_schema(
         rows=n_usable,
         rows_without_target=frame.height - n_usable,
     )
-    warnings = run_checks(_evidence(frame, schema, values, goal, copies))
+    warnings = [*_unused(declared, judged, values[target]), *run_checks(_evidence(frame, schema, values, goal, copies))]
     warnings += left_out_warnings({name: held for name, held in left_out.items() if name not in held_and_asked})
     unused = unused_columns(left_out, held_and_asked, frame.height)
-    return msgspec.structs.replace(schema, columns=(*schema.columns, *unused), warnings=tuple(warnings))
+    columns = (*schema.columns, *unused)
+    return msgspec.structs.replace(schema, columns=columns, warnings=most_important_first(warnings))
 
 
 def first_look(
@@ -204,7 +211,7 @@ def _check_names(
 
 
 def _judge_all(
-    frame: pl.DataFrame, null: Sequence[str], kinds: Mapping[str, str], stored: Mapping[str, StoredType]
+    frame: pl.DataFrame, declared: Declarations, kinds: Mapping[str, str], stored: Mapping[str, StoredType]
 ) -> list[tuple[Values, Column]]:
     """The values and the verdict of every column.
 
@@ -213,10 +220,7 @@ def _judge_all(
     """
 
     def count(series: pl.Series) -> Values:
-        column_type = stored.get(series.name)
-        # A category is a value, even one that is spelled like a missing cell.
-        is_category = column_type is not None and column_type.kind == "categorical"
-        return count_values(series, null, keep=MISSING if is_category else ())
+        return _count(series, declared, stored)
 
     def judge_one(values: Values, search: bool) -> Column:
         return _judge(values, kinds.get(values.name), stored.get(values.name), search=search)
@@ -233,11 +237,48 @@ def _judge_all(
         return list(zip(counted, threads.map(lambda values: judge_one(values, True), counted), strict=True))
 
 
+def _count(
+    series: pl.Series, declared: Declarations, stored: Mapping[str, StoredType], *, is_target: bool = False
+) -> Values:
+    """The values of a column. A category is a value, even one that is spelled like a missing cell."""
+    column_type = stored.get(series.name)
+    is_category = column_type is not None and column_type.kind == "categorical"
+    return count_values(series, declared.of(series.name), is_target=is_target, is_category=is_category)
+
+
 def _judge(values: Values, kind: str | None, stored: StoredType | None = None, *, search: bool = True) -> Column:
     try:
-        return judge(values, None if kind is None else KINDS[KINDS.index(kind)], stored, search=search)
+        column = judge(values, None if kind is None else KINDS[KINDS.index(kind)], stored, search=search)
     except ValueError as error:
         raise UsageError(f"{option('kind', {values.name: kind})}: {error}") from None
+    return msgspec.structs.replace(column, reason=f"{column.reason}{_null_words(values)}")
+
+
+def _null_words(values: Values) -> str:
+    """What is said of texts that are spelled like missing cells; empty without any."""
+    words = [f"{show(text)} is a value, because {reason}." for text, reason in values.kept.items() if reason]
+    texts = zip(values.missing_spellings, values.missing_counts, strict=True)
+    listed = sorted(texts, key=lambda each: -each[1])
+    if listed:
+        words.append(
+            f"Read as missing: {', '.join(f'{count:,} {show(text)}' for text, count in listed[:_MOST_NAMED])}."
+        )
+    return "".join(f" {word}" for word in words)
+
+
+def _unused(declared: Declarations, judged: Sequence[tuple[Values, Column]], target: Values) -> list[DataWarning]:
+    """Warnings of texts that the user declares and that no cell has."""
+    values = {**{counted.name: counted for counted, _ in judged}, target.name: target}
+    null = {name: each.missing_spellings for name, each in values.items()}
+    kept = {name: tuple(each.kept) for name, each in values.items()}
+    return [
+        DataWarning(
+            check="unused_option",
+            message=f"No cell is read differently because of {option(name, text)}.",
+            action="ignored; check the spelling of the text and of the column",
+        )
+        for name, text in declared.unused(null, kept)
+    ]
 
 
 def _with_given_role(column: Column, roles: Mapping[str | None, Role]) -> Column:
@@ -246,28 +287,32 @@ def _with_given_role(column: Column, roles: Mapping[str | None, Role]) -> Column
 
 
 def _with_target(
-    frame: pl.DataFrame,
     columns: list[Column],
     values: dict[str, Values],
-    target: str,
+    counted: Values,
     kinds: Mapping[str, str],
-    null: Sequence[str],
+    stored: Mapping[str, StoredType],
     task: str,
     positive: str | None,
 ) -> tuple[list[Column], Goal]:
-    """Give a column the role of the target. Texts such as "none" are labels of it rather than missing, unless it is numeric."""
+    """Give a column the role of the target.
+
+    Args:
+        counted: its values, of which texts such as "none" are classes more often than they are levels of a feature.
+    """
+    target = counted.name
     index = next(i for i, column in enumerate(columns) if column.name == target)
     column = columns[index]
-    if column.kind != "numeric" and any(text.casefold() in DOUBTFUL_MISSING for text in column.missing_spellings):
-        values[target] = count_values(frame[target], null, keep=DOUBTFUL_MISSING)
-        column = _judge(values[target], kinds.get(target))
+    if counted.kept != values[target].kept:
+        values[target] = counted
+        column = _judge(counted, kinds.get(target), stored.get(target))
     if column.kind in ("identifier", "text") and target not in kinds:
         column = _as_target_number(values[target]) or column
     if column.kind == "numeric":
         values[target] = _texts_to_missing(values[target], column)
     n_usable = values[target].n_present
     if 0 < n_usable < MINIMUM_ROWS:
-        without = frame.height - n_usable
+        without = values[target].n_missing
         because = f" ({without:,} more have no target)" if without else ""
         raise DataError(f"only {n_usable} rows have a target{because}; training needs at least {MINIMUM_ROWS}")
     goal = decide_task(column, values[target], task, positive, kind_given=target in kinds)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import polars as pl
 
 from tabapp.data.counts import Values
-from tabapp.data.forms.missing import is_missing, strip
+from tabapp.data.forms.missing import missing_cells, strip
 from tabapp.data.forms.numbers import parse_marks
 from tabapp.data.schema import FEWEST_MARKED, Column, Kind
 from tabapp.data.target import format_of
@@ -37,7 +37,7 @@ def marks_in(texts: pl.Series, column: Column, companion: Column | None = None) 
     if reader is None:
         return pl.Series(name, [None] * len(texts), dtype=pl.String)
     stripped = strip(texts)
-    gone = is_missing(stripped, column.levels, column.missing_spellings)
+    gone = missing_cells(stripped, column)
     marks = reader(stripped.set(gone, None) if gone.any() else stripped, column)
     if companion is not None and (new := marks.is_not_null() & ~marks.is_in(list(companion.levels))).any():
         marks = marks.set(new, None)

@@ -12,7 +12,7 @@ import polars as pl
 
 from tabapp.column_names import ColumnNames
 from tabapp.data.columns import column_of
-from tabapp.data.forms.missing import is_missing, strip
+from tabapp.data.forms.missing import missing_cells, strip
 from tabapp.data.schema import Column, Schema
 from tabapp.data.typed import is_mistyped, parsed_cells, typed_column
 
@@ -120,7 +120,7 @@ class ColumnMatcher:
 def _count(texts: pl.Series, column: Column, cells: _Cells) -> None:
     """Add the cells of a part."""
     stripped = strip(texts)
-    present = stripped.filter(~is_missing(stripped, column.levels, column.missing_spellings))
+    present = stripped.filter(~missing_cells(stripped, column))
     cells.present += len(present)
     if not len(present):
         return

@@ -27,7 +27,8 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         support: share of the non-missing values that agree with `kind`, in [0, 1].
         missing: number of missing cells, counting `missing_spellings`.
         unique: number of distinct non-missing values.
-        missing_spellings: texts that were read as missing in this column, as found.
+        missing_spellings: texts that were read as missing in this column, as found; `missing_counts` has how often.
+        kept_spellings: texts that are spelled like a missing cell and are values in this column.
         levels: the distinct values of a categorical or boolean column, most frequent first (at most 10,000).
         level_counts: how often each level occurs.
         order: those levels of a categorical column that have an order, lowest first: low, medium, high.
@@ -54,6 +55,8 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     missing: int = 0
     unique: int = 0
     missing_spellings: tuple[str, ...] = ()
+    missing_counts: tuple[int, ...] = ()
+    kept_spellings: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
     level_counts: tuple[int, ...] = ()
     order: tuple[str, ...] = ()

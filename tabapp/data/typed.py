@@ -10,10 +10,11 @@ import polars as pl
 
 from tabapp.data.columns import column_of, named_with_likely
 from tabapp.data.forms.clock import CLOCKS
-from tabapp.data.forms.missing import is_missing, strip
+from tabapp.data.forms.missing import missing_cells, strip
 from tabapp.data.forms.moments import read_moments
 from tabapp.data.forms.numbers import parse_numbers
-from tabapp.data.kinds.booleans import FALSE_SPELLINGS, TRUE_SPELLINGS, false_and_true
+from tabapp.data.forms.truth import FALSE_SPELLINGS, TRUE_SPELLINGS
+from tabapp.data.kinds.booleans import false_and_true
 from tabapp.data.marks import marks_in
 from tabapp.data.schema import Column, Schema
 from tabapp.data.target import format_of
@@ -39,7 +40,7 @@ def _typed_values(texts: pl.Series, column: Column, as_label: bool) -> pl.Series
     if column.kind == "numeric" and not as_label and (numbers := _plain_numbers(texts, column)) is not None:
         return numbers
     stripped = strip(texts)
-    gone = is_missing(stripped, column.levels, column.missing_spellings)
+    gone = missing_cells(stripped, column)
     if gone.any():
         stripped = stripped.set(gone, None)
     if column.kind == "boolean" and len(column.levels) == 2:
@@ -193,7 +194,7 @@ def parsed_cells(texts: pl.Series, column: Column) -> tuple[int, int]:
         n_known = len(texts) - texts.null_count()
         return n_known, n_known
     stripped = strip(texts)
-    present = stripped.filter(~is_missing(stripped, column.levels, column.missing_spellings))
+    present = stripped.filter(~missing_cells(stripped, column))
     if column.kind == "numeric":
         read = parse_numbers(present, format_of(column))
     else:

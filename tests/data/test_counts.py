@@ -8,6 +8,7 @@ import pytest
 
 from tabapp.data import counts
 from tabapp.data.counts import Values, count_values
+from tabapp.data.forms.null_words import Declared
 from tabapp.data.kinds.kinds import judge
 from tabapp.data.schema import Column
 
@@ -68,6 +69,6 @@ def test_values_are_sorted_by_frequency_then_file_order() -> None:
 
 
 def test_null_option_applies_to_plain_numbers() -> None:
-    values = count_values(pl.Series("v", [*NORMAL[:-1], "-999"]), null=["-999"])
+    values = count_values(pl.Series("v", [*NORMAL[:-1], "-999"]), Declared(null=frozenset({"-999"})))
     assert values.missing_spellings == ("-999",)
     assert values.n_missing == 1

@@ -54,6 +54,7 @@ def test_parameters_of_fit_have_the_defaults_of_a_run():
         ({"kind": "zip=categorical,age=numeric"}, {"kinds": {"zip=categorical,age": "numeric"}}),
         ({"target": ["a", "b,c"], "ignore": "a,b"}, {"target": ("a", "b,c"), "ignore": ("a,b",)}),
         ({"target": ["a"], "null": ["n,a"]}, {"target": "a", "null": ("n,a",)}),
+        ({"null": {"g": "n,a", "h": ["-", "?"]}}, {"null": ("g=n,a", "h=-", "h=?")}),
         ({"memory_limit": "1GiB"}, {"memory_limit": 2**30}),
         ({"workers": "auto"}, {}),
         ({"workers": np.int64(3)}, {"workers": 3}),

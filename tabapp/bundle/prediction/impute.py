@@ -19,7 +19,7 @@ from tabapp import metrics
 from tabapp.bundle.prediction.local import LocalPredictor, bundle_errors, name_of
 from tabapp.bundle.prediction.uncertainty import uncertainty_column, uncertainty_of
 from tabapp.data.columns import column_of
-from tabapp.data.forms.missing import is_missing, strip
+from tabapp.data.forms.missing import missing_cells, strip
 from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Column, Schema
 from tabapp.data.typed import check_columns, typed_frame
@@ -236,7 +236,7 @@ def _doubt_of(
 
 
 def _missing_cells(texts: pl.Series, column: Column) -> pl.Series:
-    return is_missing(strip(texts), column.levels, column.missing_spellings)
+    return missing_cells(strip(texts), column)
 
 
 def _predicted_cells(

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from tabapp.data.checks.registry import Evidence, check
 from tabapp.data.columns import column_of
-from tabapp.data.forms.missing import counted_texts, strip
+from tabapp.data.forms.missing import counted_texts, show, strip
 from tabapp.data.schema import DataWarning
+from tabapp.errors import option
 
 
 @check(
@@ -22,8 +23,13 @@ def no_target(evidence: Evidence) -> Iterator[DataWarning]:
     without = known.null_count()
     if not without:
         return
-    n_rows = evidence.n_rows
-    texts = strip(column_of(evidence.frame, evidence.target)).filter(known.is_null())
-    message = f"{without:,} of {n_rows:,} rows have no target ({counted_texts(texts)})."
+    cells = strip(column_of(evidence.frame, evidence.target)).filter(known.is_null())
+    found = [f"{cells.null_count():,} empty"] if cells.null_count() else []
+    if texts := counted_texts(cells):
+        found.append(f"{without - cells.null_count():,} read as missing ({texts})")
+    message = f"{without:,} of {evidence.n_rows:,} rows without a target: {', '.join(found)}."
     action = "set aside; only models that learn from unlabeled rows use them"
+    if evidence.goal.classes and (spellings := evidence.values[evidence.target].missing_spellings):
+        text = spellings[0]
+        action += f"; {option('keep_null', f'{evidence.target}={text}')} makes {show(text)} a class"
     yield DataWarning(check="no_target", column=evidence.target, message=message, action=action)

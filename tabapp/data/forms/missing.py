@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 import polars as pl
 
+from tabapp.data.schema import Column
 from tabapp.data.small import FEW, WHITE_SPACE
 
 MISSING = frozenset(
@@ -17,10 +18,6 @@ MISSING = frozenset(
     }
 )  # fmt: skip
 """Spellings of a missing cell, in lower case and stripped of white space."""
-
-DOUBTFUL_MISSING = frozenset({"none", "nil", "missing", "-", "--", "---", "—", "–", ".", "..", "..."})
-"""Spellings that are often labels in a target of classes: "none", or "-" next to "+"."""
-
 
 _MOST_NAMED = 5
 _LONGEST_SHOWN = 40
@@ -42,9 +39,9 @@ def strip(texts: pl.Series) -> pl.Series:
 
 
 def counted_texts(texts: pl.Series, most: int = _MOST_NAMED) -> str:
-    """The most frequent of stripped texts with their counts, such as "60 empty, 6 'NA'"; null is an empty cell."""
-    found = Counter[str | None](texts.to_list())
-    words = [f"{count:,} {'empty' if text is None else show(text)}" for text, count in found.most_common(most)]
+    """The most frequent of stripped texts with their counts, such as "6 'NA', 2 '?'"; empty cells are left out."""
+    found = Counter[str](texts.drop_nulls().to_list())
+    words = [f"{count:,} {show(text)}" for text, count in found.most_common(most)]
     more = [f"{len(found) - most:,} other texts"] if len(found) > most else []
     return ", ".join([*words, *more])
 
@@ -55,11 +52,18 @@ def show(value: object) -> str:
     return repr(text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…")
 
 
-def is_missing(texts: pl.Series, levels: Collection[str], spellings: Collection[str]) -> pl.Series:
-    """Which stripped texts mean a missing cell: known spellings that are not levels of the column, and `spellings`."""
+def missing_cells(texts: pl.Series, column: Column) -> pl.Series:
+    """Which stripped texts are missing cells of a column: spellings that it knows as such, and the usual ones that are none of its
+    values."""
+    kept = (*column.kept_spellings, *(level for level in column.levels if level.lower() in MISSING))
+    return is_missing(texts, kept, column.missing_spellings)
+
+
+def is_missing(texts: pl.Series, kept: Collection[str] = (), spellings: Collection[str] = ()) -> pl.Series:
+    """Which stripped texts mean a missing cell: `spellings`, and the usual ones except those in `kept`."""
     if len(texts) <= FEW:
         cells: list[str | None] = texts.to_list()
-        values, missing = {*levels} - {*spellings}, {*spellings}
+        values, missing = {*kept} - {*spellings}, {*spellings}
         gone = {
             text
             for text in dict.fromkeys(cells)
@@ -67,9 +71,8 @@ def is_missing(texts: pl.Series, levels: Collection[str], spellings: Collection[
         }
         return pl.Series(texts.name, [text in gone for text in cells], dtype=pl.Boolean)
     known = texts.str.to_lowercase().is_in(list(MISSING))
-    doubtful = [level for level in levels if level.casefold() in MISSING]
-    if doubtful:
-        known = known & ~texts.is_in(doubtful)
+    if kept:
+        known = known & ~texts.is_in(list(kept))
     if spellings:
         known = known | texts.is_in(list(spellings))
     return known.fill_null(True)

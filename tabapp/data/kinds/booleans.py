@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tabapp.data.counts import Values
+from tabapp.data.forms.truth import FALSE_SPELLINGS, TRUE_SPELLINGS, are_truth_values
 
-TRUE_SPELLINGS = frozenset({"1", "1.0", "true", "t", "yes", "y", "on"})
-FALSE_SPELLINGS = frozenset({"0", "0.0", "false", "f", "no", "n", "off"})
-_PAIRS = (
-    {"1", "0"}, {"1.0", "0.0"}, {"true", "false"}, {"t", "f"}, {"yes", "no"}, {"y", "n"}, {"on", "off"},
-)  # fmt: skip
 _MAX_SPELLINGS = 6
 
 
 def is_boolean(values: Values) -> bool:
     """Whether all values of a column are spellings of one pair, such as yes and no, ignoring case."""
-    return values.n_unique <= _MAX_SPELLINGS and {str(value).casefold() for value in values.uniques} in _PAIRS
+    return values.n_unique <= _MAX_SPELLINGS and are_truth_values(map(str, values.uniques))
 
 
 def false_and_true(levels: Sequence[str]) -> tuple[str, str]:

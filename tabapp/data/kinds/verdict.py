@@ -64,6 +64,8 @@ def verdict(
         missing=values.n_missing,
         unique=unique,
         missing_spellings=values.missing_spellings,
+        missing_counts=values.missing_counts,
+        kept_spellings=tuple(values.kept),
         levels=levels,
         level_counts=level_counts,
         low=low,

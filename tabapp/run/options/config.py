@@ -24,6 +24,7 @@ from tabapp.run.options.option import (
     Share,
     Size,
     Target,
+    Texts,
     Whole,
 )
 from tabapp.task import Task
@@ -167,7 +168,17 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         str | None, Option("File format", "Decimal separator.", "CHAR", shown_default="detected", profile=True)
     ] = None
     null: Annotated[
-        tuple[str, ...], Names("File format", "Additional spellings of a missing value.", "TEXT,…", profile=True)
+        tuple[str, ...],
+        Texts("File format", "Texts that are missing values, in all columns or one.", "TEXT|COL=TEXT,…", profile=True),
+    ] = ()
+    keep_null: Annotated[
+        tuple[str, ...],
+        Texts(
+            "File format",
+            "Texts such as NA that are values and not missing, in all columns or one.",
+            "TEXT|COL=TEXT,…",
+            profile=True,
+        ),
     ] = ()
     max_memory: Annotated[
         int | None,
@@ -254,7 +265,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             UsageError: as `with_exact_names`.
         """
         exact = with_exact_names(self, columns)
-        names = ("task", "positive", "kinds", "ignore", "group", "time", "weight", "null")
+        names = ("task", "positive", "kinds", "ignore", "group", "time", "weight", "null", "keep_null")
         target = exact.target[0] if isinstance(exact.target, tuple) else exact.target
         return {"target": target, **{name: getattr(exact, name) for name in names}}
 

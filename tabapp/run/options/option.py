@@ -171,6 +171,20 @@ class Names(Option):
         return self.parse(value) if isinstance(value, str) else tuple(value) if _is_list(value) else value
 
 
+class Texts(Names):
+    """Texts of cells as records of CSV, each for all columns or, as COLUMN=TEXT, for one."""
+
+    def _plain(self, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return super()._plain(value)
+        by_column: Mapping[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
+        return tuple(
+            f"{column}={text}"
+            for column, texts in by_column.items()
+            for text in ([texts] if isinstance(texts, str) else texts)
+        )
+
+
 class Columns(Names):
     """Columns, each by its name, or several as a record of CSV. Values stay as they are until the columns are known."""
 

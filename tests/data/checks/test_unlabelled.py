@@ -18,16 +18,19 @@ def test_rows_without_a_target_are_counted_with_the_texts_that_made_them_so() ->
     table = frame(x=NOISE).with_columns(pl.Series("y", labels))
     schema = infer_schema(table, target="y")
     (warning,) = [each for each in schema.warnings if each.check == "no_target"]
-    assert warning.message == f"66 of {N} rows have no target (60 empty, 6 'NA')."
+    assert warning.message == f"66 of {N} rows without a target: 60 empty, 6 read as missing (6 'NA')."
+    assert warning.action.endswith("; --keep-null y=NA makes 'NA' a class")
     assert warning.column == "y"
     assert schema.rows_without_target == 66
 
 
-def test_texts_in_a_target_of_numbers_are_named_and_only_the_most_frequent_ones() -> None:
+def test_texts_in_a_target_of_numbers_are_named() -> None:
     odd = ["broken", "sick", "later", "lost", "no idea"]
     numbers = [*(odd[i % 5] for i in range(15)), *NOISE[15:]]
     warning = found("no_target", x=CLASSES, y=numbers)["y"]
-    assert warning.message.startswith(f"15 of {N} rows have no target (3 'broken', 3 'sick',")
+    assert all(f"3 {text!r}" in warning.message for text in odd)
+    assert "keep-null" not in warning.action
+    assert warning.message.startswith(f"15 of {N} rows without a target: 15 read as missing (3 ")
 
 
 def test_a_complete_target_is_no_finding() -> None:
