@@ -13,6 +13,7 @@ import polars as pl
 
 from tabapp.data.counts import Values
 from tabapp.data.forms.missing import missing_cells, strip
+from tabapp.data.forms.moments import parse_ends
 from tabapp.data.forms.numbers import parse_marks
 from tabapp.data.schema import FEWEST_MARKED, Column, Kind
 from tabapp.data.target import format_of
@@ -21,7 +22,10 @@ _MOST_NAMED = 3
 _HISTOGRAM = 10
 
 MarkReader = Callable[[pl.Series, Column], pl.Series]
-_READERS: dict[Kind, MarkReader] = {"numeric": lambda texts, column: parse_marks(texts, format_of(column))}
+_READERS: dict[Kind, MarkReader] = {
+    "numeric": lambda texts, column: parse_marks(texts, format_of(column)),
+    "datetime": lambda texts, column: parse_ends(texts, column.datetime_format or "iso", column.open_ends),
+}
 """By the kind of a column: the mark of each stripped text that is not missing, null for none."""
 
 

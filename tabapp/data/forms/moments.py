@@ -65,6 +65,11 @@ def is_date_format(form: str) -> bool:
     return form in NUMBER_FORMS or form in get_args(Order) or _LEGACY.fullmatch(form) is not None
 
 
+def is_number_form(form: str) -> bool:
+    """Whether a format of a schema reads numbers."""
+    return form in NUMBER_FORMS
+
+
 def describe_format(form: str) -> str:
     """What a format of a schema reads, for a sentence."""
     return _WORDS[form if form in _WORDS else order_of(form)]
@@ -145,6 +150,13 @@ def read_moments(texts: pl.Series, form: str, open_ends: Collection[str] = ()) -
         pl.Series("", [None] * len(texts), dtype=pl.String).scatter(places, marks),
         zoned,
     )
+
+
+def parse_ends(texts: pl.Series, form: str, open_ends: Collection[str]) -> pl.Series:
+    """The open end of each stripped text; null for any other, and in a column that had none in training."""
+    if not open_ends:
+        return pl.Series("", [None] * len(texts), dtype=pl.String)
+    return read_moments(texts, form, open_ends).ends
 
 
 def _read_cell(text: str, form: str, ends: dict[str, str]) -> Moment | None:

@@ -20,6 +20,7 @@ from tabapp.data.small import all_contain, first, words_and_characters
 from tabapp.data.stored import StoredType
 
 _FEWEST_ORDERED, _MOST_ORDERED = 3, 60
+_MOST_NAMED = 3
 _LEAST_FORCED = 0.01
 """Share of dates that suffices if the user set the kind."""
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -105,9 +106,9 @@ def _judge_numbered(values: Values) -> Column | None:
 
 
 def _date_reason(values: Values, dates: Dates) -> str:
-    words = describe_format(dates.form)
     share = "all" if dates.share == 1 else f"{dates.share:.1%} of"
-    reason = f"{words[0].upper()}{words[1:]}: {share} {values.n_present:,} values, such as {show(first(values.distinct, 1)[0])}."
+    words, example = describe_format(dates.form), values.uniques[int(dates.moments.is_not_null().arg_max() or 0)]
+    reason = f"{words[0].upper()}{words[1:]}: {share} {values.n_present:,} values, such as {show(example)}."
     if dates.zone == "UTC":
         reason += " Moments are converted to UTC."
     elif dates.zone == "mixed":
@@ -122,7 +123,8 @@ def _date_reason(values: Values, dates: Dates) -> str:
 def _end_words(dates: Dates) -> str:
     if not dates.open_ends:
         return ""
-    return f" {', '.join(map(show, dates.open_ends[:3]))}{' …' if len(dates.open_ends) > 3 else ''} stand for no date."
+    more = " …" if len(dates.open_ends) > _MOST_NAMED else ""
+    return f" Open ends, whose dates are missing: {', '.join(map(show, dates.open_ends[:_MOST_NAMED]))}{more}."
 
 
 def _judge_text(values: Values) -> Column:
