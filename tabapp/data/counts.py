@@ -26,8 +26,8 @@ _MANY = 1_000
 _MOSTLY_DISTINCT = 0.9
 _MOST_COMPARED = 1_001
 """Values that a text such as NA is compared with, which is one more than a column of codes or classes has."""
-_COMPACT_DATES = (19_000_000, 20_999_999)
-"""Integers in this range, such as 20240131, may be dates."""
+_COMPACT_DATES = tuple((19 * 10**digits, 21 * 10**digits) for digits in (6, 10, 12))
+"""Integers in these ranges, such as 20240131 or 20240131235900, may be dates or moments."""
 
 
 @dataclass(frozen=True)
@@ -218,8 +218,8 @@ def _plain_numbers(texts: pl.Series) -> PlainNumbers | None:
     if n_unique <= _MANY:
         return None
     if _whole(ordered[:_N_PROBED]) and _whole(ordered):
-        earliest, latest = _COMPACT_DATES
-        if n_unique >= _MOSTLY_DISTINCT * len(ordered) or earliest <= ordered[len(ordered) // 2] <= latest:
+        middle = ordered[len(ordered) // 2]
+        if n_unique >= _MOSTLY_DISTINCT * len(ordered) or any(low <= middle < high for low, high in _COMPACT_DATES):
             return None
     whole = known & (np.floor(numbers) == numbers)
     if whole.any() and _has_leading_zeros(texts if whole[known].all() else texts.filter(pl.Series(whole))):

@@ -6,17 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tabapp.data.forms.moment_families import of_known_years, read_families
 from tabapp.data.forms.moment_text import (
     DAY,
-    FIRST_YEAR,
-    LAST_YEAR,
     NUMBER_FORMS,
     Moment,
     NumberForm,
@@ -41,7 +39,6 @@ _ROUND_DAYS = frozenset({"01-01", "12-30", "12-31"})
 _LIMITS = frozenset({"1677-09-21", "1677-09-22", "2038-01-19", "2079-06-06", "2262-04-11", "2262-04-12"})
 """The first and last days of common types of moments: nanoseconds and seconds since 1970, and smalldatetime of SQL Server."""
 _OUTER, _FEWEST_DAYS, _FEWEST_DAYS_AWAY = 3, 5, 20 * 365
-_MOST_FAMILIES = 8
 
 _EPOCHS: dict[NumberForm, str] = {
     "epoch s": r"^1\d{9}(?:\.\d+)?$",
@@ -128,7 +125,7 @@ def read_moments(texts: pl.Series, form: str, open_ends: Collection[str] = ()) -
             pl.Series("", [None if each is None else each.end for each in found], dtype=pl.String),
             np.array([each is not None and each.zoned for each in found], dtype=np.bool_),
         )
-    moments, zoned = _read_numbers(texts, form) if form in NUMBER_FORMS else _read_families(texts, order_of(form))
+    moments, zoned = _read_numbers(texts, form) if form in NUMBER_FORMS else read_families(texts, order_of(form))
     if ends:
         moments = moments.set(moments.dt.to_string("%Y-%m-%d").is_in(list(ends)).fill_null(False), None)
     rest = texts.is_not_null() & moments.is_null()
@@ -178,87 +175,7 @@ def _read_numbers(texts: pl.Series, form: str) -> tuple[pl.Series, npt.NDArray[n
     numbers = texts.set(~texts.str.contains(r"^[+-]?[0-9]{1,19}$"), None).cast(pl.Int64, strict=False)
     unit = form.removeprefix("epoch ")
     numbers = numbers // 1_000 if unit == "ns" else numbers * {"s": 1_000_000, "ms": 1_000, "us": 1}[unit]
-    return _of_known_years(numbers.cast(pl.Datetime("us"))), none
-
-
-def _of_known_years(moments: pl.Series) -> pl.Series:
-    known = moments.dt.year().is_between(FIRST_YEAR, LAST_YEAR)
-    return moments if known.all() else moments.set(~known, None)
-
-
-class _Family(NamedTuple):
-    """Texts that strptime of polars reads: a pattern of them, their format, and whether they have an offset."""
-
-    pattern: str
-    form: str
-    zoned: bool
-
-
-_FAMILY = re.compile(
-    r"([0-9]{4}([-/.])[0-9]{1,2}\2[0-9]{1,2}|[0-9]{1,2}([-/.])[0-9]{1,2}\3([0-9]{4}|[0-9]{2}))"
-    r"(?:([T ])[0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?( ?)(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
-)
-
-
-@cache
-def _directives(order: Order, short: bool) -> str:
-    if order == "year first" and short:
-        return "%y{0}%m{0}%d"
-    year = "%y" if short else "%Y"
-    return f"%m{{0}}%d{{0}}{year}" if order == "month first" else f"%d{{0}}%m{{0}}{year}"
-
-
-def _family(text: str, order: Order) -> _Family | None:
-    """The family of a text; None if only `read_moment` reads it."""
-    match = _FAMILY.fullmatch(text)
-    if match is None:
-        return None
-    _, year_mark, mark, year, join, second, fraction, space, zone = match.groups()
-    if year_mark is not None:
-        pattern, form = (
-            f"[0-9]{{4}}[{year_mark}][0-9]{{1,2}}[{year_mark}][0-9]{{1,2}}",
-            f"%Y{year_mark}%m{year_mark}%d",
-        )
-    elif order == "iso":
-        return None
-    else:
-        pattern = f"[0-9]{{1,2}}[{mark}][0-9]{{1,2}}[{mark}][0-9]{{{len(year)}}}"
-        form = _directives(order, len(year) == 2).format(mark)
-    if join is not None:
-        pattern, form = f"{pattern}{join}[0-9]{{1,2}}:[0-9]{{2}}", f"{form}{join}%H:%M"
-    if second is not None:
-        pattern, form = f"{pattern}:[0-5][0-9]", f"{form}:%S"
-    if fraction is not None:
-        pattern, form = rf"{pattern}\.[0-9]{{1,9}}", f"{form}%.f"
-    if zone is not None:
-        pattern, form = f"{pattern}{space}(?:Z|[+-][0-9]{{2}}(?::?[0-9]{{2}})?)", f"{form}{space}%#z"
-    return _Family(f"^{pattern}$", form, zone is not None)
-
-
-def _read_families(texts: pl.Series, order: Order) -> tuple[pl.Series, npt.NDArray[np.bool_]]:
-    """The moments of frequent families and which of them have an offset; null for any other text."""
-    moments, zoned = pl.Series("", [None] * len(texts), dtype=pl.Datetime("us")), np.zeros(len(texts), dtype=np.bool_)
-    left = texts
-    for _ in range(_MOST_FAMILIES):
-        present = left.drop_nulls()
-        step = max(1, len(present) // _SAMPLE)
-        families = Counter(_family(text, order) for text in present.gather_every(step).to_list())
-        families.pop(None, None)
-        if not families:
-            break
-        family = families.most_common(1)[0][0]
-        assert family is not None
-        matches = left.str.contains(family.pattern).fill_null(False)
-        if family.zoned:
-            read = left.filter(matches).str.to_datetime(family.form, time_unit="us", strict=False)
-            read = read.dt.replace_time_zone(None)
-            zoned |= matches.to_numpy()
-        else:
-            read = left.filter(matches).str.strptime(pl.Datetime("us"), family.form, strict=False)
-        read = _of_known_years(read)
-        moments = read if len(read) == len(moments) else moments.scatter(matches.arg_true(), read)
-        left = left.set(matches, None)
-    return moments, zoned
+    return of_known_years(numbers.cast(pl.Datetime("us"))), none
 
 
 @dataclass(frozen=True)
@@ -355,6 +272,9 @@ def _is_season(text: str) -> bool:
 def find_order(uniques: pl.Series) -> tuple[Order, Order | None]:
     """The order of day, month and year that fits most dates of three numbers, and another one that fits as many."""
     if len(uniques) > SMALL:
+        order, rival = find_order(uniques.gather_every(len(uniques) // SMALL + 1))
+        if order != "iso" and rival is None:
+            return order, None
         uniques = uniques.str.extract(rf"^({_TRIPLE})(?:\D|$)").drop_nulls().unique()
     texts: list[str] = uniques.to_list()
     triples = [match.groups() for text in texts if (match := re.match(rf"{_TRIPLE}(?!\d)", text)) is not None]
