@@ -41,19 +41,20 @@ def sentence(warning: Warned) -> str:
 
 
 def sentences(warnings: Iterable[Warned]) -> list[str]:
-    """Warnings in their order; more than `_MOST_ALONE` columns with the same problem share a sentence."""
-    found: list[str] = []
-    for group in grouped(warnings):
-        if len(group) <= _MOST_ALONE:
-            found += map(sentence, group)
-            continue
-        first = group[0]
-        action = f" → {general_action(first)}" if first.action else ""
-        names = listed([str(warning.column) for warning in group])
-        found.append(
-            f"{len(group):,} columns ({names}), such as {first.column}: {first.message.rstrip('.')}{action.rstrip('.')}"
-        )
-    return found
+    """Warnings in their order, as `sentences_of_group` says them."""
+    return [text for group in grouped(warnings) for text in sentences_of_group(group)]
+
+
+def sentences_of_group(group: Sequence[Warned]) -> list[str]:
+    """Warnings of one group of `grouped`: a sentence each, or one for more than `_MOST_ALONE` columns."""
+    if len(group) <= _MOST_ALONE:
+        return list(map(sentence, group))
+    first = group[0]
+    action = f" → {general_action(first)}" if first.action else ""
+    names = listed([str(warning.column) for warning in group])
+    return [
+        f"{len(group):,} columns ({names}), such as {first.column}: {first.message.rstrip('.')}{action.rstrip('.')}"
+    ]
 
 
 def grouped(warnings: Iterable[WarnedT]) -> list[list[WarnedT]]:

@@ -17,7 +17,7 @@ from tabapp.errors import DataError, UsageError
 from tabapp.headless.narration import echo, echo_json, json_text
 from tabapp.run.options.config import DESCRIBING, RunConfig
 from tabapp.temporary import TemporaryFolder
-from tabapp.warning_text import sentence
+from tabapp.warning_text import grouped, sentences_of_group
 
 if TYPE_CHECKING:
     from tabapp.data.reading.read import Reading, ReadOptions
@@ -32,7 +32,7 @@ MOST_COLUMNS = 40
 @click.argument("data", shell_complete=tables)
 @describing_option("target", metavar="COL")
 @all_of(*(describing_option(name) for name in DESCRIBING if name != "target"))
-@click.option("--all", "every", is_flag=True, help="List every column of a wide table.")
+@click.option("--all", "every", is_flag=True, help="List every column of a wide table, and every warning.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 def profile(data: str, every: bool, as_json: bool, **options: Any) -> int:
     """Show the detected kind of each column of DATA, the proposed target and task, and warnings.
@@ -153,8 +153,10 @@ def _print_profile(data: str, reading: Reading, schema: Schema, n_more: int, eve
     )
     if len(shown) < len(schema.columns_of_file):
         echo(f"… and {len(schema.columns_of_file) - len(shown):,} more; --all lists every column")
-    for warning in schema.warnings:
-        echo(f"⚠ {warning.check}  {sentence(warning)}")
+    groups = [[warning] for warning in schema.warnings] if every else grouped(schema.warnings)
+    for group in groups:
+        for text in sentences_of_group(group):
+            echo(f"⚠ {group[0].check}  {text}")
 
 
 def _values(column: Column) -> str:
