@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tabapp import metrics
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.features.saved import demand, read_arrays
-from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task, Trial
+from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Floats, Params, Plugin, Shape, Task, Trial
 
 from ._shared.constant import ConstantModel
 from ._shared.design import ARRAYS, Design
@@ -68,14 +68,14 @@ class KNeighborsModel(FittedModel):
         self._index: Any = NearestNeighbors(n_neighbors=min(params.n_neighbors, len(rows))).fit(rows)
         self._threads: Any = ThreadpoolController()
 
-    def predict(self, table: Table) -> Float32:
+    def predict(self, table: Table) -> Floats:
         matrix = self.design.matrix(table)
         parts = [
             self._predict(matrix[start : start + PREDICTION_ROWS]) for start in range(0, len(matrix), PREDICTION_ROWS)
         ]
         return np.concatenate(parts) if parts else self._predict(matrix)
 
-    def _predict(self, matrix: Float32) -> Float32:
+    def _predict(self, matrix: Float32) -> Floats:
         shape = (len(matrix), self._index.n_neighbors)
         # Which of several equally distant rows are found depends on the number of threads.
         with self._threads.limit(limits=1, user_api="openmp"):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tabapp import metrics
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.features.saved import demand, demand_limits, read_arrays
-from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task, Trial
+from tabapp.models.contract import Cost, FitContext, FittedModel, Floats, Params, Plugin, Shape, Task, Trial
 from tabapp.models.formula import Formula, LinearFormula
 
 from ._shared.constant import ConstantModel
@@ -71,7 +71,7 @@ class LinearModel(FittedModel):
         self.target = target
         self.limits = limits
 
-    def predict(self, table: Table) -> Float32:
+    def predict(self, table: Table) -> Floats:
         output = self.design.wide_matrix(table) @ self.weight + self.intercept
         if self.target.task == "regression":
             prediction = self.target.prediction(output[:, 0])

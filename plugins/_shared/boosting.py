@@ -31,6 +31,7 @@ from tabapp.models.contract import (
     FitStopped,
     FittedModel,
     Float32,
+    Floats,
     Params,
     Plugin,
     Shape,
@@ -221,7 +222,7 @@ class BoostedModel(FittedModel):
     def load_booster(path: Path) -> Any:
         """Read the library's native file."""
 
-    def predict(self, table: Table) -> Float32:
+    def predict(self, table: Table) -> Floats:
         return self.target.prediction(self.output(table))
 
     def save(self, folder: Path) -> None:

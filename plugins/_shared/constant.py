@@ -12,7 +12,7 @@ import numpy as np
 
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.features.saved import demand
-from tabapp.models.contract import FitContext, FittedModel, Float32, Task
+from tabapp.models.contract import FitContext, FittedModel, Floats, Task
 from tabapp.models.formula import ConstantFormula, Formula
 
 from .target import target_of
@@ -45,9 +45,10 @@ class ConstantModel(FittedModel):
         counts = np.bincount(y, weights=train.weight, minlength=context.n_classes)
         return cls([float(count / counts.sum()) for count in counts], context.task)
 
-    def predict(self, table: Table) -> Float32:
-        constant = np.tile(np.asarray(self.values, dtype=np.float32), (len(table), 1))
-        return constant[:, 0] if self.task == "regression" else constant
+    def predict(self, table: Table) -> Floats:
+        if self.task == "regression":
+            return np.full(len(table), self.values[0], dtype=np.float64)
+        return np.tile(np.asarray(self.values, dtype=np.float32), (len(table), 1))
 
     def save(self, folder: Path) -> None:
         (folder / "constant.json").write_text(json.dumps({"values": self.values, "task": self.task}))

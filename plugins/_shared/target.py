@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tabapp.features.arrays import Table
 from tabapp.features.saved import demand
-from tabapp.models.contract import FitContext, Float32, Task
+from tabapp.models.contract import FitContext, Floats, Task
 from tabapp.models.formula import Head
 from tabapp.nn.training.stopping import criterion
 
@@ -82,12 +82,12 @@ class Target:
             return Head(link, scale=self.std, shift=self.mean)
         return Head("logistic" if self.task == "binary" else "softmax", tuple(range(self.n_classes)), self.n_classes)
 
-    def prediction(self, output: npt.NDArray[Any]) -> Float32:
+    def prediction(self, output: npt.NDArray[Any]) -> Floats:
         """A library's output to the contract's prediction: (rows, classes) probabilities or (rows,) in target units."""
         output = np.asarray(output, dtype=np.float64)
         if self.task == "regression":
             output = np.exp(output.clip(max=LARGEST_LOGARITHM)) if self.loss == "poisson" else output
-            return (output.reshape(-1) * self.std + self.mean).astype(np.float32)
+            return output.reshape(-1) * self.std + self.mean
         if self.task == "binary" and output.ndim == 1:
             return np.column_stack([1 - output, output]).astype(np.float32)
         return (output / output.sum(axis=1, keepdims=True)).astype(np.float32)

@@ -18,6 +18,7 @@ from tabapp.models.contract import (
     FeatureContributions,
     FittedModel,
     Float32,
+    Floats,
     RowNeighbors,
     Task,
     Uncertainty,
@@ -271,14 +272,14 @@ class NPTModel(FittedModel):
                     raise
                 self._chunk = chunk // 2
 
-    def predict(self, table: Table) -> Float32:
+    def predict(self, table: Table) -> Floats:
         return self.prediction(self.recall(self.queries(table)))
 
     def queries(self, table: Table) -> Entries:
         """Rows to predict, with all targets hidden."""
         return self.saved.entries(table, with_target=False).hiding(self.saved.attributes.targets)
 
-    def prediction(self, predicted: list[Predicted]) -> Float32:
+    def prediction(self, predicted: list[Predicted]) -> Floats:
         """Average the predictions of the target over contexts.
 
         Raises:
@@ -313,15 +314,15 @@ class NPTModel(FittedModel):
         predicted = self.recall(self.queries(table))
         return {feature: self.feature(predicted, feature) for feature in self.saved.also_predict}
 
-    def predict_others(self, table: Table) -> list[Float32]:
+    def predict_others(self, table: Table) -> list[Floats]:
         """Predictions of the other targets, in the order of `SavedNPT.others`: (rows,) in their units, or (rows, classes)
         probabilities."""
         predicted = self.recall(self.queries(table))
-        found: list[Float32] = []
+        found: list[Floats] = []
         for other, attribute in zip(self.saved.others, self.saved.other_attributes, strict=True):
             if other.n_classes == 1:
                 mean = torch.stack([each.numeric[:, attribute].double() for each in predicted]).mean(0)
-                found.append((mean * other.std + other.mean).float().cpu().numpy())
+                found.append((mean * other.std + other.mean).cpu().numpy())
             else:
                 logits = [each.logits[attribute - self.saved.attributes.n_numeric].double() for each in predicted]
                 found.append(torch.stack(logits).softmax(2).mean(0).float().cpu().numpy())

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.features.saved import demand, read_arrays
-from tabapp.models.contract import FittedModel, Float32, Task
+from tabapp.models.contract import FittedModel, Float32, Floats, Task
 
 from .._shared.design import ARRAYS, Design
 from .._shared.target import Target
@@ -158,7 +158,7 @@ class XRFMModel(FittedModel):
         """Number of columns of indicators and levels."""
         return self.design.n_columns - len(self.design.mean)
 
-    def predict(self, table: Table) -> Float32:
+    def predict(self, table: Table) -> Floats:
         rows = transformed(self.design.matrix(table), self.transform)
         output = np.zeros((len(rows), len(self.mean)))
         leaf = self.tree.leaves_of(rows)

@@ -23,6 +23,7 @@ from tabapp.features.columns import (
 )
 from tabapp.features.derived import Deviation
 from tabapp.features.saved import demand
+from tabapp.features.shift import check_shifts
 from tabapp.features.state import PreparerState
 from tabapp.features.text import N_HASHES
 
@@ -84,6 +85,7 @@ def check_state(state: PreparerState, arrays: Arrays) -> None:
     for i in state.kept_categorical:
         step = state.steps[i]
         demand(isinstance(step, CategoricalStep), f"'kept_categorical' has {step.column!r}, which is not categorical")
+    check_shifts(state.shifts, len(state.kept_numeric))
     _check_scaling(arrays, len(state.kept_numeric))
 
 

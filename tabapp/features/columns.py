@@ -12,12 +12,10 @@ import polars as pl
 
 from tabapp.data.kinds.booleans import false_and_true
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN
+from tabapp.features.shift import LARGEST
 
 Float64 = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
-
-_MAX_FLOAT = 3e38
-"""The largest float32 is 3.4e38; larger numbers become infinite, which XGBoost rejects."""
 
 _FEW = 2_000
 """Rows for which a loop takes less time than a query of polars, which matters to servers."""
@@ -47,7 +45,7 @@ class NumericStep(msgspec.Struct, frozen=True, tag="numeric", forbid_unknown_fie
     def numbers(self, values: pl.Series) -> Float64:
         """(rows, 1) float64, NaN where missing."""
         numbers = values.to_numpy().astype(np.float64, copy=False)
-        return np.clip(numbers, -_MAX_FLOAT, _MAX_FLOAT)[:, None]
+        return np.clip(numbers, -LARGEST, LARGEST)[:, None]
 
 
 class BooleanStep(msgspec.Struct, frozen=True, tag="boolean", forbid_unknown_fields=True):

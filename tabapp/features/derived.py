@@ -18,6 +18,7 @@ import polars as pl
 
 from tabapp.features.arrays import MOST_DERIVED
 from tabapp.features.columns import CategoricalStep, Int32, Step, TextStep, source_of
+from tabapp.features.shift import LARGEST
 from tabapp.features.target_encoding import Target, classes_to_encode
 from tabapp.task import Task
 
@@ -33,7 +34,6 @@ LIKE_NUMBER, LIKE_OTHER = 0.99, 0.95
 """Features with a higher rank correlation with a number, or with a selected feature, are left out."""
 LEAST_LEVELS, PRIOR_ROWS = 3, 1.0
 """Levels of a category whose means are used, and rows of the overall mean that are added to those of a level."""
-_LARGEST = 3e38
 _MISSING = -1e300
 
 
@@ -91,7 +91,7 @@ class Numbers:
             return self.values[:, feature.number] - means[self.codes(feature.step)]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             found = _FUNCTIONS[feature.operation](self.values[:, feature.first], self.values[:, feature.second])
-        return np.where(np.isfinite(found), found, np.nan).clip(-_LARGEST, _LARGEST)
+        return np.where(np.isfinite(found), found, np.nan).clip(-LARGEST, LARGEST)
 
 
 def name_and_columns(feature: Derived, made: Sequence[tuple[str, str]], steps: Sequence[Step]) -> tuple[str, str, str]:

@@ -33,6 +33,7 @@ from tabapp.features.derived import Derived, Deviation, Numbers, name_and_column
 from tabapp.features.quantile import QuantileMap
 from tabapp.features.saved import demand, read_arrays
 from tabapp.features.scale import ScaleMap
+from tabapp.features.shift import fit_shifts, shifted
 from tabapp.features.state import STATE_FILE, EncodedColumn, PreparerState, decode_state
 from tabapp.features.target_encoding import Target, TargetEncoding, classes_to_encode, cross_fitted, names_of
 from tabapp.features.text import TextMap
@@ -182,7 +183,8 @@ class FeaturePreparer:
         indicators: list[int] = [] if keeps_missing else np.flatnonzero(some_missing).tolist()
         kept = np.flatnonzero(~all_missing & (~constant | (some_missing & keeps_missing)))
         is_scaled = recipe.numeric != "raw" and len(kept) > 0
-        scaling = _fit_scaling(numbers[:, kept], recipe, seed) if is_scaled else None
+        shifts = fit_shifts(numbers[:, kept]) if recipe.numeric in ("raw", "quantile") else ()
+        scaling = _fit_scaling(shifted(numbers[:, kept], shifts), recipe, seed) if is_scaled else None
         categorical = [
             i for i, step in enumerate(steps)
             if isinstance(step, CategoricalStep) and len(np.unique(step.codes(column_of(frame, step.column)))) > 1
@@ -193,6 +195,7 @@ class FeaturePreparer:
             encoded=tuple(encoded),
             derived=tuple(feature for feature, _ in derived),
             kept_numeric=tuple(kept.tolist()),
+            shifts=shifts,
             indicators=tuple(_deduplicate(indicators, missing)),
             kept_categorical=tuple(categorical),
             spec=FeatureSpec(numeric=(), categorical=(), cardinalities=(), sources=()),
@@ -225,7 +228,7 @@ class FeaturePreparer:
         numeric = np.empty((len(frame), n_kept + len(state.indicators)), dtype=np.float32)
         for start in range(0, len(frame), _CHUNK_ROWS):
             rows = slice(start, start + _CHUNK_ROWS)
-            kept = numbers[rows, list(state.kept_numeric)]
+            kept = shifted(numbers[rows, list(state.kept_numeric)], state.shifts)
             if isinstance(self._scaling, ScaleMap) and state.recipe.missing == "indicator":
                 kept = np.where(np.isnan(kept), self._scaling.centers, kept)
             numeric[rows, :n_kept] = kept if self._scaling is None else self._scaling.transform(kept)
@@ -262,6 +265,8 @@ class FeaturePreparer:
         for step in state["steps"]:
             if step.get("marks_of", "") is None:
                 del step["marks_of"]
+        if not self._state.shifts:
+            del state["shifts"]
         write_json(folder / STATE_FILE, state)
         write_bytes(
             folder / _ARRAYS, save_arrays({name: np.ascontiguousarray(array) for name, array in arrays.items()})

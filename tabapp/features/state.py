@@ -7,6 +7,7 @@ import msgspec
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec
 from tabapp.features.columns import Step
 from tabapp.features.derived import Derived
+from tabapp.features.shift import Shift
 
 STATE_VERSION, STATE_FILE = 2, "features.json"
 
@@ -32,6 +33,8 @@ class PreparerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         encoded: target-encoded categories; their numbers follow those of the steps.
         derived: features made from two columns, of the numbers of the steps; they follow the target-encoded categories.
         kept_numeric: indices of the numbers that are not constant.
+        shifts: those of kept numbers that single precision would round too coarsely; none for the recipes "standard" and
+            "robust", which scale in double precision.
         indicators: indices of the numbers that get a missing indicator.
         kept_categorical: indices of the categorical steps that are not constant.
         spec: the columns of the tables.
@@ -43,6 +46,7 @@ class PreparerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     encoded: tuple[EncodedColumn, ...] = ()
     derived: tuple[Derived, ...] = ()
     kept_numeric: tuple[int, ...]
+    shifts: tuple[Shift, ...] = ()
     indicators: tuple[int, ...]
     kept_categorical: tuple[int, ...]
     spec: FeatureSpec

@@ -182,7 +182,8 @@ def saved_and_loaded(plugin: Plugin, model: FittedModel) -> FittedModel:
 def check_prediction(prediction: Any, task: Task, n_rows: int, n_classes: int) -> None:
     """Demand the type, shape and range that the contract states for predictions."""
     demand(isinstance(prediction, np.ndarray), f"predict returns {type(prediction).__name__}, not a NumPy array")
-    demand(prediction.dtype == np.float32, f"predictions are {prediction.dtype}, not float32")
+    dtype = np.float64 if task == "regression" else np.float32
+    demand(prediction.dtype == dtype, f"predictions are {prediction.dtype}, not {np.dtype(dtype)}")
     shape = (n_rows,) if task == "regression" else (n_rows, n_classes)
     demand(prediction.shape == shape, f"predictions have the shape {prediction.shape}, not {shape}")
     demand(bool(np.isfinite(prediction).all()), "some predictions are not finite")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -30,6 +30,8 @@ from tabapp.models.check_threads import predicts_in_threads
 from tabapp.models.contract import FitStopped, Shape
 from tabapp.task import TASKS, Task
 
+LARGE_OFFSET = 1.7e9
+"""Added to a target whose standard deviation is about 50. There, single precision has steps of 128."""
 EXPECTED_GAIN = 0.97
 """A model's loss must be below this share of a constant prediction's loss."""
 FLAGS = (
@@ -134,6 +136,22 @@ def constant_columns_and_target(subject: Subject, task: Task) -> None:
     demand(bool(kept), "predictions differ from a constant target")
     loaded = saved_and_loaded(subject.plugin, model)
     demand(np.array_equal(loaded.predict(table), prediction), "predictions change after saving and loading")
+
+
+def large_offsets(subject: Subject) -> None:
+    """Predict a target with a large offset, such as Unix seconds, as well as the same target without it."""
+    table, spec, n_classes = subject.accepted("regression")
+    target = table.target
+    assert target is not None
+    near = subject.trained("regression").model.predict(table)
+    moved = replace(table, target=target + LARGE_OFFSET)
+    far = subject.fit("regression", moved, spec, n_classes).predict(moved) - LARGE_OFFSET
+    error, expected = (metrics.loss("rmse", target, prediction) for prediction in (far, near))
+    # Networks amplify the smallest differences between two fits.
+    demand(
+        error < 2 * expected + 0.05 * float(target.std()) and 2 * len(np.unique(far)) > len(np.unique(near)),
+        f"its RMSE is {error:.3g} instead of {expected:.3g} if {LARGE_OFFSET:.3g} is added to the target",
+    )
 
 
 def class_without_training_rows(subject: Subject, missing_class: int) -> None:
@@ -299,6 +317,7 @@ CHECKS: tuple[tuple[str, Callable[[Subject], None]], ...] = (
         if m != metrics.default_metric("binary") and "binary" in metrics.get(m).tasks
     ),
     *((f"deadline in the past: {t}", lambda s, t=t: past_deadline(s, t)) for t in TASKS),
+    ("large offset of the target", large_offsets),
     ("can be stopped", can_be_stopped),
     ("row weights", uses_row_weights),
     *(

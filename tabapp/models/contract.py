@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 import numpy.typing as npt
 
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, OtherTarget, Table
-from tabapp.models.explanations import AttentionMap, FeatureContributions, Float32, RowNeighbors, Uncertainty
+from tabapp.models.explanations import AttentionMap, FeatureContributions, Float32, Floats, RowNeighbors, Uncertainty
 from tabapp.models.formula import Formula
 from tabapp.models.problem import Cost, Params, Shape, Trial
 from tabapp.models.turns import take_turns
@@ -34,6 +34,7 @@ __all__ = [
     "FitStopped",
     "FittedModel",
     "Float32",
+    "Floats",
     "GroupFit",
     "OtherTarget",
     "Params",
@@ -167,12 +168,12 @@ class FittedModel(ABC):
         take_turns(cls, FittedModel, CALLED_IN_THREADS)
 
     @abstractmethod
-    def predict(self, table: Table) -> Float32:
+    def predict(self, table: Table) -> Floats:
         """Predict each row independently of the others.
 
         Returns:
-            (rows, n_classes) float32 probabilities that sum to 1, or (rows,) float32 in target units for regression. All values
-            are finite.
+            (rows, n_classes) float32 probabilities that sum to 1, or (rows,) float64 in target units for regression (see `Floats`).
+            All values are finite.
         """
 
     @abstractmethod
@@ -247,7 +248,7 @@ class FittedModel(ABC):
 
     def onnx(self, opset: int) -> bytes | None:
         """A network in ONNX: from (rows, n_numeric) float32 and (rows, n_categorical) int64 codes to (rows, n_classes)
-        probabilities, or (rows, 1) in target units. An input without columns is left out. None if the model is no network.
+        probabilities, or (rows, 1) float64 in target units. An input without columns is left out. None if the model is no network.
 
         Args:
             opset: version of the standard operators.

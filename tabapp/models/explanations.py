@@ -9,6 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 Float32 = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.floating]
+"""Predictions: probabilities in float32, or numbers in target units in float64. Single precision would round a target with a large
+offset, such as 1.7e9 ± 300."""
 
 
 @dataclass(frozen=True)

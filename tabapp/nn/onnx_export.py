@@ -35,7 +35,7 @@ class _Predicting(nn.Module):
         objective = self.objective
         output = output[:, :, : objective.d_out]
         if objective.task == "regression":
-            prediction = output.mean(1) * objective.std + objective.mean
+            prediction = output.mean(1).double() * objective.std + objective.mean
             return prediction if objective.limits is None else prediction.clamp(*objective.limits)
         if objective.task == "binary":
             positive = output.sigmoid().mean(1)

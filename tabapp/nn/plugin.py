@@ -20,7 +20,7 @@ from tabapp.models.contract import (
     FeatureContributions,
     FitContext,
     FittedModel,
-    Float32,
+    Floats,
     GroupFit,
     Params,
     Plugin,
@@ -100,7 +100,7 @@ class DeepModel(FittedModel):
         self.device = torch.device(device)
         self.network.to(self.device)
 
-    def predict(self, table: Table) -> Float32:
+    def predict(self, table: Table) -> Floats:
         return self.saved.objective.prediction(predict_output(self.network, *inputs(table, self.device)))
 
     def attention_maps(self, table: Table) -> list[AttentionMap]:

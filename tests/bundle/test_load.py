@@ -413,8 +413,9 @@ def test_difference_of_numbers_is_relative_to_their_spread_or_interval():
     assert np.isnan(_difference(stored, stored * [[1, np.inf, 1]], 1.0) * 0)
 
 
-def test_rounding_of_a_float32_prediction_is_no_difference():
+def test_rounding_to_float32_is_a_difference_only_in_bundles_that_predict_in_double_precision():
     """Two neighboring float32 numbers near 2**24 differ by 1, more than the whole spread of the predictions."""
     stored = np.array([[2.0**24, 2.0**24, 2.0**24]])
-    assert _difference(stored + 2, stored, 0.5) == 0
-    assert _difference(stored + 6, stored, 0.5) > 1
+    assert _difference(stored + 2, stored, 0.5, is_single=True) == 0
+    assert _difference(stored + 6, stored, 0.5, is_single=True) > 1
+    assert _difference(stored + 2, stored, 0.5) == 4

@@ -65,10 +65,8 @@ class Bundle:
 
     def sample(self):
         """The sample rows, and their predictions."""
-        return [
-            list(csv.DictReader(io.StringIO(self.members[name].decode())))
-            for name in ("sample.csv", "sample_output.csv")
-        ]
+        names = "sample.csv", "sample_output.csv"
+        return [list(csv.DictReader(io.StringIO(self.members[name].decode()))) for name in names]
 
     def predict(self, row):
         """Probabilities of the classes, from a row of texts."""
@@ -107,9 +105,11 @@ class Bundle:
                 codes[-1] = 1 if not text else step["levels"].index(text) + 2 if text in step["levels"] else 0
                 counts = {0: 1.0, 1: math.nan} | {code: float(n) for code, n in enumerate(step["counts"], 2)}
                 numbers += [counts[codes[-1]]] if step["frequency"] else []
-                numbers += (
-                    [float(step["order"].index(text)) if text in step["order"] else math.nan] if step["order"] else []
-                )
+                order = step["order"]
+                numbers += [float(order.index(text)) if text in order else math.nan] if order else []
+        for shift in state.get("shifts", []):
+            i = state["kept_numeric"][shift["index"]]
+            numbers[i] = (numbers[i] - shift["center"]) * shift["factor"]
         return [single(numbers[i]) for i in state["kept_numeric"]], [codes[i] for i in state["kept_categorical"]]
 
     def linear(self, folder, numbers, codes):

@@ -72,6 +72,7 @@ COMMON_CHECKS = (
 
 
 CHECKS_OF_NPT = {
+    "large offset of the target",
     "training rows in saved models",
     "neighbors",
     "predictions in threads",
@@ -125,8 +126,8 @@ class MeanModel(FittedModel):
 
     def predict(self, table):
         above = table.numeric[:, 0] > 0 if table.numeric.shape[1] else np.zeros(len(table), bool)
-        values = np.where(above[:, None], self.high, self.low).astype(np.float32)
-        prediction = values[:, 0] if self.task == "regression" else values
+        values = np.where(above[:, None], self.high, self.low)
+        prediction = values[:, 0] if self.task == "regression" else values.astype(np.float32)
         return self.plugin.changed(prediction)
 
     def save(self, folder):
@@ -186,6 +187,11 @@ class ProbabilitiesBelowOne(Means):
 
 class Pickled(Means):
     file = "model.pkl"
+
+
+class RoundsNumbers(Means):
+    def changed(self, prediction):
+        return prediction.astype(np.float32).astype(prediction.dtype)
 
 
 class CatchesFitStopped(Means):
@@ -389,6 +395,7 @@ def test_correct_plugin_passes_all_checks() -> None:
     [
         (ProbabilitiesBelowOne(), "learns, saves and loads: binary", "sum to 1 ± 0.1"),
         (Pickled(), "learns, saves and loads: regression", "save writes model.pkl; only data may be saved"),
+        (RoundsNumbers(), "large offset of the target", "if 1.7e+09 is added to the target"),
         (CatchesFitStopped(), "can be stopped", "fit catches FitStopped"),
         (Random(), "same seed, same model", "two fits with the same seed predict differently"),
         (CentersOnTable(), "independent rows", "the prediction of a row depends on the other rows"),

@@ -125,6 +125,7 @@ def _model(loaded: LoadedBundle, candidates: Sequence[Candidate]) -> Any:
     made: dict[str, Features] = {}
     total = sum(candidate.weight for candidate in candidates)
     parts: list[str] = []
+    dtype = np.float32 if schema.classes else np.float64
     for candidate in candidates:
         for fold in candidate.folds:
             model, preparer = predictor.models[fold.model], predictor.preparers[fold.features]
@@ -135,15 +136,16 @@ def _model(loaded: LoadedBundle, candidates: Sequence[Candidate]) -> Any:
             features = made[fold.features]
             if network is not None:
                 found = network_prediction(graph, features, network)
+                found = found if schema.classes else graph.cast(found, "double")
             else:
                 assert formula is not None
                 found = prediction(graph, features, formula)
             share = candidate.weight / total / len(candidate.folds)
-            parts.append(graph.add("Mul", found, graph.constant(share)))
+            parts.append(graph.add("Mul", found, graph.constant(share, dtype)))
     blend = parts[0] if len(parts) == 1 else graph.add("Sum", *parts)
     notes = {"target": schema.target, "task": schema.task, "run": contents.manifest.run}
     if not schema.classes:
-        return graph.model([(blend, "prediction", "float", ["rows", 1])], notes)
+        return graph.model([(blend, "prediction", "double", ["rows", 1])], notes)
     calibration = _calibration(loaded, candidates)
     if calibration is not None:
         if isinstance(calibration, ClassScaling):

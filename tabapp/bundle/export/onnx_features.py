@@ -118,6 +118,10 @@ class Features:
     def _scaled(self, kept: Sequence[str]) -> str:
         """(rows, kept) float32."""
         graph, scaling = self._graph, self._preparer.scaling
+        kept = list(kept)
+        for shift in self._preparer.state.shifts:
+            centered = graph.add("Sub", graph.cast(kept[shift.index], "double"), self._double(shift.center))
+            kept[shift.index] = graph.add("Mul", centered, self._double(shift.factor))
         if scaling is None:
             joined = _joined(graph, [graph.cast(each, "float") for each in kept])
             assert joined is not None

@@ -126,7 +126,7 @@ class Graph:
         """The model.
 
         Args:
-            outputs: inner name, name, type ("float" or "string") and shape of each.
+            outputs: inner name, name, type ("float", "double" or "string") and shape of each.
             notes: metadata.
         """
         helper = self._helper
@@ -175,7 +175,7 @@ def network_prediction(graph: Graph, features: FeatureTensors, content: bytes) -
 
 
 def prediction(graph: Graph, features: FeatureTensors, formula: Formula) -> str:
-    """(rows, classes) probabilities, or (rows, 1) in target units.
+    """(rows, classes) float probabilities, or (rows, 1) double in target units.
 
     Raises:
         NotConvertible: the model is too large.
@@ -194,7 +194,8 @@ def _constant(graph: Graph, features: FeatureTensors, formula: ConstantFormula) 
     rows = graph.add("Gather", graph.add("Shape", column), graph.constant([0], np.int64), axis=0)
     width = len(formula.values)
     shape = graph.add("Concat", rows, graph.constant([width], np.int64), axis=0)
-    return graph.add("Expand", graph.constant([list(formula.values)]), shape)
+    dtype = np.float64 if formula.n_classes == 1 else np.float32
+    return graph.add("Expand", graph.constant([list(formula.values)], dtype), shape)
 
 
 def _trees(graph: Graph, features: FeatureTensors, formula: TreeFormula) -> str:
@@ -292,8 +293,10 @@ def _linear(graph: Graph, features: FeatureTensors, formula: LinearFormula) -> s
 def _finished(graph: Graph, outputs: str, head: Head) -> str:
     if head.link in ("identity", "exponential"):
         outputs = graph.add("Exp", outputs) if head.link == "exponential" else outputs
-        value = graph.add("Add", graph.add("Mul", outputs, graph.constant(head.scale)), graph.constant(head.shift))
-        return value if head.limits is None else graph.add("Clip", value, *map(graph.constant, head.limits))
+        scale, shift = (graph.constant(each, np.float64) for each in (head.scale, head.shift))
+        value = graph.add("Add", graph.add("Mul", graph.cast(outputs, "double"), scale), shift)
+        limits = [graph.constant(limit, np.float64) for limit in head.limits or ()]
+        return graph.add("Clip", value, *limits) if limits else value
     if head.link == "logistic":
         positive = graph.add("Sigmoid", outputs)
         outputs = graph.add("Concat", graph.add("Sub", graph.constant(1.0), positive), positive, axis=1)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from tabapp import files
 from tabapp.bundle.export.code_text import comment
@@ -74,10 +75,10 @@ def category(texts, levels):
 {target_code}
 
 
-def model():
+def {maker}():
     """The model with its hyperparameters."""
 {model}
-
+{centered}
 
 def main():
     training = read(sys.argv[1])
@@ -100,6 +101,18 @@ if __name__ == "__main__":
 _RENAMED = '.set_axis([f"feature {number}" for number in range(len(made))], axis=1)'
 
 
+_CENTERED = '''
+
+def model():
+    """The model for the target less a constant, because single precision would round the target."""
+    return TransformedTargetRegressor(
+        uncentered(), func=lambda y: y - {center!r}, inverse_func=lambda y: y.astype(float) + {center!r}
+    )
+'''
+LEAST_COARSE_TARGET = 1e-4
+"""The target is centered if the steps of single precision there are larger than this share of its standard deviation."""
+
+
 def write_script(bundle: Path, target: Path) -> str:
     """Write a script for the member with the largest weight whose library can train it alone; returns the name of the member.
 
@@ -120,9 +133,12 @@ def write_script(bundle: Path, target: Path) -> str:
             )
         best = max(usable, key=lambda candidate: candidate.weight)
         counts: list[int] = []
+        center = 0.0
         for fold in best.folds:
             path = f"{fold.model}/model.json"
-            facts: Any = json.loads(archive.read(path)).get("facts", {}) if path in archive else {}
+            saved: Any = json.loads(archive.read(path)) if path in archive else {}
+            facts = saved.get("facts", {})
+            center = 0.0 if contents.schema.classes else _center(saved.get("target"))
             counts += [facts["trees"]] if isinstance(facts, dict) and isinstance(facts.get("trees"), int) else []
         path = f"{best.folds[0].features}/{STATE_FILE}"
         try:
@@ -131,7 +147,7 @@ def write_script(bundle: Path, target: Path) -> str:
             raise BundleError(f"{bundle}: {path} cannot be read ({error})") from None
     n_trees = round(sum(counts) / len(counts)) if counts else None
     threshold = contents.ensemble.threshold
-    text = _script(contents.manifest, contents.schema, _checked(best, bundle), state, n_trees, threshold)
+    text = _script(contents.manifest, contents.schema, _checked(best, bundle), state, n_trees, threshold, center)
     try:
         files.write_text(target, text)
     except OSError as error:
@@ -163,17 +179,20 @@ def _script(
     state: PreparerState,
     n_trees: int | None,
     threshold: float | None,
+    center: float,
 ) -> str:
     imports, packages, code = MODELS[best.model](schema, best.params, n_trees)
     row = next((row for row in manifest.leaderboard if row.get("model") == best.model), {})
     value = row.get("score")
     score = f" ({comment(manifest.metric)} {value:.5g} out of fold)" if isinstance(value, float) else ""
     is_class = bool(schema.classes)
+    if center:
+        imports = [*imports, "from sklearn.compose import TransformedTargetRegressor"]
     scoring = _SCORING.get(manifest.metric, "accuracy" if is_class else "r2")
     if schema.task == "multiclass" and scoring in ("roc_auc", "f1", "average_precision"):
         scoring = {"roc_auc": "roc_auc_ovr", "f1": "f1_macro"}.get(scoring, "neg_log_loss")
     splitter = "StratifiedKFold" if is_class else "KFold"
-    lines = [line for column in schema.features for line in _feature(column)] + _derived(state)
+    lines = [line for column in schema.features for line in _feature(column)] + _derived(state) + _shifts(state)
     return _TEMPLATE.format(
         target=schema.target,
         predicted=comment(schema.target),
@@ -181,12 +200,14 @@ def _script(
         run=comment(manifest.run),
         score=score,
         packages=", ".join(["pandas", "scikit-learn", *packages]),
-        imports="\n".join(sorted([*imports, f"from sklearn.model_selection import {splitter}, cross_val_score"])),
+        imports="\n".join(sorted({*imports, f"from sklearn.model_selection import {splitter}, cross_val_score"})),
         classes=f"CLASSES = {list(schema.classes)!r}\n" if is_class else "",
         features="\n".join(f"    {line}" for line in lines),
         renamed=_RENAMED if best.model in STRICT and not has_plain_names(schema) else "",
         target_code=_target(schema) + (catboost_class(schema, best.params) if best.model == "catboost" else ""),
+        maker="uncentered" if center else "model",
         model="\n".join(f"    {line}" for line in code),
+        centered=_CENTERED.format(center=center) if center else "",
         folds=f"{splitter}(5, shuffle=True, random_state={manifest.seed})",
         scoring=scoring,
         output=_output(schema, threshold),
@@ -255,6 +276,31 @@ def _derived(state: PreparerState) -> list[str]:
             lines.append(f"made[{f'{first} {sign} {second}'!r}] = {value}")
     n_others = len(state.derived) - len(lines)
     return lines + ([f"# {n_others} features made from other columns are left out."] if n_others else [])
+
+
+def _shifts(state: PreparerState) -> list[str]:
+    """Lines that center the columns that single precision would round, as the first fold of the model has them."""
+    names = [name if isinstance(step, NumericStep) else None for step in state.steps for name in step.names()]
+    lines: list[str] = []
+    for shift in state.shifts:
+        number = state.kept_numeric[shift.index]
+        name = names[number] if number < len(names) else None
+        if name is not None:
+            factor = "" if shift.factor == 1.0 else f" * {shift.factor!r}"
+            lines.append(f"made[{name!r}] = (made[{name!r}] - {shift.center!r}){factor}")
+    return lines
+
+
+def _center(target: Any) -> float:
+    """The number that is subtracted from the target of a model before single precision would round it; 0 for none.
+
+    Args:
+        target: as in `model.json`, unchecked.
+    """
+    mean, std = (target.get(name) if isinstance(target, dict) else None for name in ("mean", "std"))
+    if not isinstance(mean, float) or not isinstance(std, float):
+        return 0.0
+    return mean if float(np.spacing(np.float32(abs(mean)))) > LEAST_COARSE_TARGET * std else 0.0
 
 
 def _target(schema: Schema) -> str:

@@ -25,6 +25,7 @@ from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN
 from tabapp.features.columns import BooleanStep, CategoricalStep, NumericStep
 from tabapp.features.derived import Derived, Deviation
 from tabapp.features.prepare import FeaturePreparer
+from tabapp.features.shift import Shift
 from tabapp.models.formula import ConstantFormula, Formula, Head, LinearFormula, TreeFormula
 
 MOST_NODES = 50_000
@@ -192,7 +193,23 @@ def _sources(preparer: FeaturePreparer) -> tuple[list[Source | None], list[Level
         assert isinstance(step, CategoricalStep)
         codes = {level: float(code) for code, level in enumerate(step.levels, start=FIRST_LEVEL)}
         categorical.append(Levels(step.column, codes, MISSING, UNSEEN))
-    return [every[index] for index in state.kept_numeric], categorical
+    numeric = [every[index] for index in state.kept_numeric]
+    for shift in state.shifts:
+        numeric[shift.index] = _shifted(numeric[shift.index], shift)
+    return numeric, categorical
+
+
+def _shifted(source: Source | None, shift: Shift) -> Source | None:
+    if isinstance(source, Number):
+        return Number(f"(({source.expression} - {_number(shift.center)}) * {_number(shift.factor)})")
+    if isinstance(source, Levels):
+
+        def moved(value: float) -> float:
+            return float(shift.apply(np.array(value)))
+
+        values = {level: moved(value) for level, value in source.values.items()}
+        return Levels(source.column, values, moved(source.missing), moved(source.unseen))
+    return None
 
 
 def _of_derived(feature: Derived, numbers: Sequence[Source | None]) -> Source | None:

@@ -30,14 +30,16 @@ import msgspec
 from tabapp.ensemble.scaling import Calibration, ClassScaling
 from tabapp.task import Task
 
-FORMAT_VERSION = 14
+FORMAT_VERSION = 16
 """Version 2 added `Ensemble.half_widths`, version 3 `training_rows.json`, version 4 arrays in half precision, version 5
 `Ensemble.threshold`, version 6 trees in breadth-first order, version 8 `Ensemble.interval_scale` and `Ensemble.temperature`,
-version 10 limits of regressions, version 12 the loss of boosters, version 14 `Ensemble.scaling`. Bundles of one target are
-written in this version."""
-TARGETS_VERSION = 15
-"""The version of bundles of several targets, and the latest that is read. Version 7 was the first; versions 9, 11, 13 and 15 have
-targets of the version before."""
+version 10 limits of regressions, version 12 the loss of boosters, version 14 `Ensemble.scaling`,
+version 16 shifts of numbers and regressions in double precision. Bundles of one target are written in this version."""
+DOUBLE_VERSION = 16
+"""The first version whose regressions predict in double precision."""
+TARGETS_VERSION = 17
+"""The version of bundles of several targets, and the latest that is read. Version 7 was the first; versions 9, 11, 13, 15 and 17
+have targets of the version before."""
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"

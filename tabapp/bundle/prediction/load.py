@@ -11,7 +11,7 @@ from polars.exceptions import PolarsError
 
 from tabapp.bundle.files.archive import Archive, open_archive
 from tabapp.bundle.files.contents import Contents, decode_contents
-from tabapp.bundle.files.records import SAMPLE, SAMPLE_OUTPUT
+from tabapp.bundle.files.records import DOUBLE_VERSION, SAMPLE, SAMPLE_OUTPUT
 from tabapp.bundle.files.sample import SampleError, read_sample
 from tabapp.bundle.files.unpack import unpacked
 from tabapp.bundle.prediction.local import load_predictor
@@ -40,9 +40,9 @@ class LoadedBundle:
     """A bundle that is ready to predict.
 
     Attributes:
-        drift: largest difference from the stored predictions: absolute for probabilities; for a regression beyond the rounding of
-            a float32 prediction, and relative to the spread of the stored predictions or the half-width of the 90 % interval,
-            whichever is larger.
+        drift: largest difference from the stored predictions: absolute for probabilities; for a regression relative to the spread
+            of the stored predictions or the half-width of the 90 % interval, whichever is larger. The rounding of bundles that
+            predicted in single precision is no difference.
         sample: the sample rows as text.
     """
 
@@ -99,7 +99,8 @@ def self_tested(archive: Archive, contents: Contents, predictor: Predictor, tole
     Raises:
         BundleError: they differ by more than `tolerance`, or the sample cannot be predicted.
     """
-    drift, sample = _replay(archive, predictor)
+    is_single = contents.manifest.format_version < DOUBLE_VERSION
+    drift, sample = _replay(archive, predictor, is_single)
     if not drift <= tolerance:
         saved_by = ", ".join(f"{name} {version}" for name, version in contents.manifest.libraries.items())
         raise BundleError(
@@ -109,8 +110,11 @@ def self_tested(archive: Archive, contents: Contents, predictor: Predictor, tole
     return LoadedBundle(contents, predictor, drift, sample)
 
 
-def _replay(archive: Archive, predictor: Predictor) -> tuple[float, pl.DataFrame]:
+def _replay(archive: Archive, predictor: Predictor, is_single: bool) -> tuple[float, pl.DataFrame]:
     """The difference between the predictions for the sample and the stored ones, as in `LoadedBundle.drift`, and the sample.
+
+    Args:
+        is_single: the stored predictions of a regression were rounded to single precision.
 
     Raises:
         BundleError: the sample is missing, is not a sample, or cannot be predicted.
@@ -126,12 +130,12 @@ def _replay(archive: Archive, predictor: Predictor) -> tuple[float, pl.DataFrame
             raise BundleError(
                 f"{archive.path}: its {SAMPLE_OUTPUT} does not have the rows and columns of its predictions."
             )
-        drift = _drift(predictor, sample, stored)
+        drift = _drift(predictor, sample, stored, is_single)
         quoted = [name for name in sample.columns if '"' in name]
         if quoted and not drift <= EXACT:
             # In older bundles, predictions were stored without the columns that have a double quote in their names.
             unread = sample.rename({name: name.replace('"', '""') for name in quoted})
-            drift = min(drift, _drift(predictor, unread, stored))
+            drift = min(drift, _drift(predictor, unread, stored, is_single))
     except BundleError:
         raise
     except (SampleError, PolarsError, TabappError) as error:
@@ -140,28 +144,29 @@ def _replay(archive: Archive, predictor: Predictor) -> tuple[float, pl.DataFrame
     return drift, sample
 
 
-def _drift(predictor: Predictor, sample: pl.DataFrame, stored: pl.DataFrame) -> float:
+def _drift(predictor: Predictor, sample: pl.DataFrame, stored: pl.DataFrame, is_single: bool) -> float:
     """The difference between the predictions for a sample and the stored ones, as in `LoadedBundle.drift`."""
     output = predictor.to_frame(predictor.predict_frame(sample, fill_missing_columns=True))
     numbers = [name for name in output.columns if output[name].dtype == pl.Float64]
     found = output.select(numbers).to_numpy()
     expected = stored.select(pl.col(numbers).cast(pl.Float64)).to_numpy()
     half_width = predictor.ensemble.residual_quantile or 0.0 if predictor.schema.task == "regression" else None
-    return _difference(found, expected, half_width)
+    return _difference(found, expected, half_width, is_single)
 
 
-def _difference(found: Float64, expected: Float64, half_width: float | None) -> float:
+def _difference(found: Float64, expected: Float64, half_width: float | None, is_single: bool = False) -> float:
     """The largest difference of predictions, as in `LoadedBundle.drift`; NaN where a stored one is not a number.
 
     Args:
         found, expected: (rows, classes) probabilities, or (rows, 3): prediction, low and high.
         half_width: that of the 90 % interval; None for classification.
+        is_single: predictions of a regression were rounded to single precision, which is no difference.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         difference = np.where(np.isnan(found) & np.isnan(expected), 0.0, np.abs(found - expected))
         if half_width is None:
             return float(difference.max())
-        # Models predict in float32, which has few digits for targets such as years or large prices.
-        rounding = 2 * float(np.finfo(np.float32).eps) * np.abs(expected[:, :1])
-        difference = np.maximum(difference - rounding, 0.0)
+        if is_single:
+            difference -= 2 * float(np.finfo(np.float32).eps) * np.abs(expected[:, :1])
+            difference = np.maximum(difference, 0.0)
         return float(difference.max()) / (max(float(np.ptp(expected[:, 0])), half_width) or 1.0)

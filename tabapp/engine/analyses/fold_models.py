@@ -17,7 +17,7 @@ from tabapp.explain.effects import HeldOut
 from tabapp.explain.evaluation import sample_rows
 from tabapp.explain.fold_model import FoldModel
 from tabapp.models import registry
-from tabapp.models.contract import FittedModel, Float32
+from tabapp.models.contract import FittedModel, Floats
 from tabapp.run.record.folder import RunFolder
 
 
@@ -53,7 +53,7 @@ class FoldModels:
         """The features of all rows for the model of a fold."""
         return self.prepared.saved(candidate.results[fold].recipe, fold)
 
-    def predict(self, candidate: Candidate, fold: int, rows: UsableRows) -> Float32:
+    def predict(self, candidate: Candidate, fold: int, rows: UsableRows) -> Floats:
         """The predictions of some rows by the model of a fold."""
         table = rows.of(self.features(candidate, fold).table)
         return self.model(candidate, fold).predict(replace(table, target=None))

@@ -26,7 +26,7 @@ from tabapp.engine.plan.make_plan import NOT_MONOTONIC, shape_of, supports_monot
 from tabapp.errors import UsageError, option
 from tabapp.features.prepare import recipe_for
 from tabapp.models import registry
-from tabapp.models.contract import MONOTONIC, Plugin
+from tabapp.models.contract import MONOTONIC, Floats, Plugin
 
 TEACHER_SHARE = 0.5
 """Share of the ensemble's prediction in the target of the student; the label has the rest."""
@@ -37,7 +37,7 @@ class Distilled:
     """The student trained on all rows, its out-of-fold predictions of the scored rows, and their score."""
 
     source: CandidateSource
-    prediction: npt.NDArray[np.float32]
+    prediction: Floats
     score: Score
 
 
@@ -65,7 +65,7 @@ def distill(
     plugin, params = _student(run, name)
     soft = _soft_targets(run, teacher)
     recipe = recipe_for(plugin.features_for(msgspec.convert(params, plugin.params_type)), data.schema)
-    prediction: npt.NDArray[np.float32] | None = None
+    prediction: Floats | None = None
     summaries: list[dict[str, Any]] = []
     for fold in range(data.n_folds):
         report(f"distilling into {name}, fold {fold + 1} of {data.n_folds}")
@@ -84,7 +84,7 @@ def distill(
         held_out = data.held_out(fold)
         part = model.predict(replace(held_out.of(features.table), target=None))
         if prediction is None:
-            prediction = np.zeros((len(data.target), *part.shape[1:]), dtype=np.float32)
+            prediction = np.zeros((len(data.target), *part.shape[1:]), dtype=part.dtype)
         held_out.put(prediction, part)
     assert prediction is not None
     report(f"distilling into {name}, all rows")

@@ -33,6 +33,7 @@ from tabapp.ensemble.averaging import NO_AVERAGING
 from tabapp.ensemble.scaling import Calibration
 from tabapp.errors import UsageError, option
 from tabapp.files import read_regular, write_bytes
+from tabapp.models.contract import Floats
 from tabapp.run.protocol import exporting as messages
 from tabapp.run.record.folder import RunFolder
 from tabapp.temporary import TemporaryFolder
@@ -179,7 +180,7 @@ def _within_limit(
 
 def _scores(
     run: FinishedRun,
-    prediction: npt.NDArray[np.float32],
+    prediction: Floats,
     covered: npt.NDArray[np.bool_],
     stage: Callable[[str], None],
     selected: Selected | None = None,

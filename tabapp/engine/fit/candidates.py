@@ -16,11 +16,10 @@ import numpy.typing as npt
 from tabapp import metrics
 from tabapp.engine.fit.jobs import FitResult, decode_result
 from tabapp.engine.fit.run_data import RunData
-from tabapp.models.contract import STEP_ROWS, Plugin
+from tabapp.models.contract import STEP_ROWS, Float32, Floats, Plugin
 from tabapp.run.record.folder import RunFolder
 
 CandidateStatus = Literal["active", "complete", "pruned", "failed"]
-Float32 = npt.NDArray[np.float32]
 
 MOST_KEPT_BYTES = 64 * 2**20
 """Predictions that stay in memory: every decision of the scheduler compares those of several candidates."""
@@ -132,7 +131,7 @@ class Candidate:
         """The folder of the fit on a fold."""
         return (self.fits or run.fits) / self.fit_name(fold)
 
-    def out_of_fold(self, run: RunFolder, fold: int) -> Float32:
+    def out_of_fold(self, run: RunFolder, fold: int) -> Floats:
         """Predictions of the held-out rows of a fold by its model."""
         return np.load(self.place(run, fold) / "oof.npy", allow_pickle=False)
 
@@ -164,12 +163,12 @@ class Scorer:
         """Weights of the scored rows, or None."""
         self.folds: npt.NDArray[np.int16] = data.scored.of(data.fold)
         """Folds of the scored rows."""
-        self._read: dict[tuple[str, int], tuple[int, Float32, npt.NDArray[np.bool_]]] = {}
+        self._read: dict[tuple[str, int], tuple[int, Floats, npt.NDArray[np.bool_]]] = {}
         """Predictions that were read, with the number of their folds, the least recent first."""
         self._lock = Lock()
         self._compared: dict[tuple[tuple[str, int], ...], tuple[tuple[int, int], bool]] = {}
 
-    def out_of_fold(self, candidate: Candidate) -> tuple[Float32, npt.NDArray[np.bool_]]:
+    def out_of_fold(self, candidate: Candidate) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Out-of-fold predictions of the scored rows, and a mask of the rows that the candidate's folds cover; both read-only."""
         n_folds = len(candidate.results)
         known = self._read.get(candidate.key)
@@ -183,13 +182,13 @@ class Scorer:
                 self._read.pop(next(iter(self._read)))
         return known[1], known[2]
 
-    def _read_folds(self, candidate: Candidate) -> tuple[Float32, npt.NDArray[np.bool_]]:
+    def _read_folds(self, candidate: Candidate) -> tuple[Floats, npt.NDArray[np.bool_]]:
         covered = np.zeros(len(self.target), dtype=bool)
-        prediction: Float32 | None = None
-        for fold in sorted(candidate.results):
-            part = candidate.out_of_fold(self._folder, fold)
+        prediction: Floats | None = None
+        parts = {fold: candidate.out_of_fold(self._folder, fold) for fold in sorted(candidate.results)}
+        for fold, part in parts.items():
             if prediction is None:
-                prediction = np.zeros((len(self.target), *part.shape[1:]), dtype=np.float32)
+                prediction = np.zeros((len(self.target), *part.shape[1:]), dtype=np.result_type(*parts.values()))
             rows = self._data.among_scored(self._data.held_out(fold))
             rows.put(prediction, part)
             covered |= self.folds == fold
@@ -221,7 +220,7 @@ class Scorer:
         self._known[key] = len(candidate.results), score
         return score
 
-    def _rows_of(self, candidate: Candidate) -> tuple[npt.NDArray[Any], Float32, Float32 | None]:
+    def _rows_of(self, candidate: Candidate) -> tuple[npt.NDArray[Any], Floats, Float32 | None]:
         """Target, predictions and weights of the rows that the candidate's folds cover."""
         prediction, covered = self.out_of_fold(candidate)
         return self.target[covered], prediction[covered], None if self.weight is None else self.weight[covered]
@@ -236,7 +235,7 @@ class Scorer:
         both = covered & other_covered
         truth, weight = self.target[both], None if self.weight is None else self.weight[both]
 
-        def interval(values: Float32) -> tuple[float, float]:
+        def interval(values: Floats) -> tuple[float, float]:
             return metrics.interval(self._metric, truth, values[both], weight, seed=self._seed)
 
         (low, high), (other_low, other_high) = interval(prediction), interval(other_prediction)

@@ -20,7 +20,7 @@ from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.machine import peak_memory
 from tabapp.engine.machine.devices import CPU
 from tabapp.features.prepare import recipe_for
-from tabapp.models.contract import Float32
+from tabapp.models.contract import Floats
 from tabapp.models.prepared_fit import PreparedFit, Split, TrainedModel, train_group
 from tabapp.run.record.folder import RunFolder
 from tabapp.run.record.undefined import defined
@@ -117,7 +117,7 @@ def _peak_bytes(device: str, before: int) -> int:
     return max(0, peak_memory.peak() - before) if device == CPU else peak_memory.gpu_peak(device)
 
 
-def _scored(fold: _Fold, trained: TrainedModel) -> tuple[Float32, float]:
+def _scored(fold: _Fold, trained: TrainedModel) -> tuple[Floats, float]:
     """Predictions of the held-out rows of a fold, and the seconds that they took."""
     table = replace(fold.held_out.of(fold.features.table), target=None)
     started = time.perf_counter()
@@ -131,7 +131,7 @@ def _scored(fold: _Fold, trained: TrainedModel) -> tuple[Float32, float]:
 def _saved(
     fold: _Fold,
     trained: TrainedModel,
-    prediction: Float32,
+    prediction: Floats,
     predict_seconds: float,
     seconds: float,
     n_bytes: int,

@@ -24,6 +24,7 @@ from tabapp.ensemble.averaging import NO_AVERAGING, Averaging
 from tabapp.ensemble.greedy import cross_fitted
 from tabapp.ensemble.scaling import Calibration, ClassScaling
 from tabapp.ensemble.temperature import HIGHEST, LOWEST
+from tabapp.models.contract import Floats
 from tabapp.policy import POLICY, Policy
 from tabapp.run.record import events as ev
 from tabapp.run.record.undefined import defined
@@ -49,9 +50,9 @@ class Selected:
 
     members: tuple[tuple[Candidate, float], ...]
     score: Score
-    prediction: npt.NDArray[np.float32]
+    prediction: Floats
     covered: npt.NDArray[np.bool_]
-    blend: npt.NDArray[np.float32]
+    blend: Floats
     calibration: Calibration | None = None
     averaging: Averaging = NO_AVERAGING
 
@@ -124,7 +125,7 @@ def select_ensemble(
     usable = [candidate for candidate in scored if tuple(sorted(candidate.results)) == folds]
     most_candidates = policy.ensemble_candidates if is_final else policy.interim_candidates
     usable = best_of_all_models(sorted(usable, key=lambda c: (scorer.loss(c), c.key)), most_candidates)
-    predictions: list[npt.NDArray[np.float32]] = []
+    predictions: list[Floats] = []
     covered = scorer.out_of_fold(usable[0])[1]
     for candidate in usable:
         predictions.append(scorer.out_of_fold(candidate)[0][covered])
@@ -240,10 +241,10 @@ class Board:
     def _measured_gain(self, candidate: Candidate, beside: tuple[Candidate, ...]) -> float:
         prediction, covered = self.scorer.out_of_fold(candidate)
         if self.selected is not None:
-            blended = np.zeros(prediction.shape, dtype=np.float32)
+            blended = np.zeros(prediction.shape, dtype=prediction.dtype)
             blended[self.selected.covered] = self.selected.blend
             rows = self.selected.covered & covered
-            joining: list[npt.NDArray[np.float32]] = []
+            joining: list[Floats] = []
             for other in beside:
                 other_prediction, other_covered = self.scorer.out_of_fold(other)
                 if (rows & other_covered).any():

@@ -9,6 +9,7 @@ from tabapp import metrics
 from tabapp.engine.fit.candidates import Scorer
 from tabapp.engine.fit.numbering import ScoredRows
 from tabapp.ensemble.sampling import sample_rows
+from tabapp.models.contract import Floats
 
 MOST_ROWS = 20_000
 """Rows that a gain is measured on."""
@@ -17,8 +18,8 @@ SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
 
 
 def gain_over(
-    known: list[npt.NDArray[np.float32]],
-    prediction: npt.NDArray[np.float32],
+    known: list[Floats],
+    prediction: Floats,
     among: npt.NDArray[np.bool_],
     scorer: Scorer,
     metric_name: str,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tabapp.features.arrays import Table
 from tabapp.features.saved import demand, demand_limits
-from tabapp.models.contract import FitContext, Float32
+from tabapp.models.contract import FitContext, Floats
 from tabapp.task import Task
 
 
@@ -101,7 +101,7 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             rows = F.mse_loss(output[:, 0], target, reduction="none")
         return (rows if weight is None else rows * weight).mean()
 
-    def prediction(self, output: Tensor) -> Float32:
+    def prediction(self, output: Tensor) -> Floats:
         """(rows, d_out) output to (rows, classes) probabilities, or to (rows,) in target units.
 
         The members of a (rows, members, d_out) output are averaged after they have become probabilities.
@@ -111,7 +111,7 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             values = values[:, None]
         if self.task == "regression":
             prediction = values[:, :, 0].mean(axis=1) * self.std + self.mean
-            return (prediction if self.limits is None else prediction.clip(*self.limits)).astype(np.float32)
+            return prediction if self.limits is None else prediction.clip(*self.limits)
         if self.only_class is not None:
             one_hot = np.eye(self.n_classes, dtype=np.float32)[self.only_class]
             return np.tile(one_hot, (len(values), 1))

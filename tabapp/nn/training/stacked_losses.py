@@ -50,9 +50,8 @@ class StackedLosses:
         if self._criterion == LOG_LOSS:
             rows = self._nats(output)
         else:
-            # Predictions are float32 numbers, as everywhere.
-            predicted = (output[:, :, 0] * self._std + self._mean).clamp(self._least, self._most).to(torch.float32)
-            rows = (self._truth - predicted.double()).abs()
+            predicted = (output[:, :, 0] * self._std + self._mean).clamp(self._least, self._most)
+            rows = (self._truth - predicted).abs()
         is_rmse = self._criterion == RMSE
         losses = ((rows.square() if is_rmse else rows) * self._shares).sum(1)
         return (losses.sqrt() if is_rmse else losses).nan_to_num(nan=float("inf"))

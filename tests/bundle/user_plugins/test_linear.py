@@ -22,7 +22,7 @@ class LinearModel(FittedModel):
     def predict(self, table):
         output = table.numeric.astype(np.float64) @ self.coefficients[:-1] + self.coefficients[-1]
         if output.shape[1] == 1:
-            return output[:, 0].astype(np.float32)
+            return output[:, 0]
         exponents = np.exp(output - output.max(axis=1, keepdims=True))
         return (exponents / exponents.sum(axis=1, keepdims=True)).astype(np.float32)
 
