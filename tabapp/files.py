@@ -12,6 +12,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import uuid
@@ -51,6 +52,11 @@ def is_plain_name(name: str) -> bool:
         return len(os.fsencode(name)) <= LONGEST_NAME
     except UnicodeEncodeError:
         return False
+
+
+def is_address(path: str) -> bool:
+    """Whether a text is an address such as https://… rather than the path of a file. A `Path` keeps one of its slashes."""
+    return re.match(r"[a-z][a-z0-9+]{1,9}:/", path) is not None
 
 
 def make_files_private() -> None:

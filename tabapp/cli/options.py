@@ -12,6 +12,7 @@ import click
 
 from tabapp.cli.completion import columns, metrics, models, several, tables
 from tabapp.errors import DataError, did_you_mean
+from tabapp.files import is_address
 from tabapp.run.options.config import OPTIONS
 from tabapp.run.options.option import Choice, Device, Names, Option, Section, Target, Whole
 from tabapp.run.options.units import parse_budget, parse_bytes
@@ -246,6 +247,8 @@ def check_file(path: str) -> None:
         ) from None
     if file.is_dir():
         raise DataError(f"{path} is a directory, not a table. Choose a file inside it.")
+    if status is None and is_address(path):
+        raise DataError(f"{path} is an address on a network. Download the file, and give its path.")
     if status is None:
         beside = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
         raise DataError(f"There is no file {path}{did_you_mean(file.name, beside) or '; check the path.'}")

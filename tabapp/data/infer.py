@@ -51,6 +51,7 @@ def infer_schema(
     keep_null: Sequence[str] = (),
     stored: Mapping[str, StoredType] = {},
     left_out: Mapping[str, str] = {},
+    labels: Mapping[str, str] = {},
 ) -> Schema:
     """Judge every column of a table, choose target and task, and run the checks.
 
@@ -64,6 +65,7 @@ def infer_schema(
         keep_null: texts that are values although they are spelled like a missing cell, in the same form.
         stored: types of columns in a typed file, as `Reading.stored` returns them, which decide their kinds.
         left_out: columns of the file that the frame lacks, as `Reading.left_out` returns them.
+        labels: units, types or titles of columns, as `Reading.labels` returns them.
 
     Raises:
         DataError: the table has no usable target, too few rows, or no feature.
@@ -96,6 +98,7 @@ def infer_schema(
     is_unsure = bool(values[target].missing_spellings or values[target].kept)
     counted = _count(frame[target], declared, stored, is_target=True) if is_unsure else values[target]
     columns, goal = _with_target(columns, values, counted, kinds, stored, task, positive)
+    columns = [_with_label(column, labels.get(column.name)) for column in columns]
     copies = _copies(columns, values, target)
     columns = [_ignore_copy(column, copies.get(column.name), target) for column in columns]
     _check_roles(columns)
@@ -135,7 +138,11 @@ def first_look(
             return None
         reading = sample.reading
         return sample, infer_schema(
-            reading.frame, stored=reading.stored, left_out=reading.left_out, **options(reading.names)
+            reading.frame,
+            stored=reading.stored,
+            left_out=reading.left_out,
+            labels=reading.labels,
+            **options(reading.names),
         )
     except (DataError, UsageError):
         return None
@@ -284,6 +291,12 @@ def _unused(declared: Declarations, judged: Sequence[tuple[Values, Column]], tar
 def _with_given_role(column: Column, roles: Mapping[str | None, Role]) -> Column:
     role = roles.get(column.name)
     return column if role is None else msgspec.structs.replace(column, role=role, overridden=True)
+
+
+def _with_label(column: Column, label: str | None) -> Column:
+    if label is None:
+        return column
+    return msgspec.structs.replace(column, label=label, reason=f"{column.reason} Below its name: {label!r}.")
 
 
 def _with_target(

@@ -40,6 +40,7 @@ class ColumnProfile(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None
     high: float | None
     unit: str | None
+    label: str | None
     overridden: bool
     datetime_format: str | None
     levels: tuple[str, ...]
@@ -77,7 +78,9 @@ def schema_with_warnings(reading: Reading, test: pl.DataFrame | None = None, **o
     Raises:
         DataError, UsageError: as `infer_schema`.
     """
-    schema = infer_schema(reading.frame, stored=reading.stored, left_out=reading.left_out, **options)
+    schema = infer_schema(
+        reading.frame, stored=reading.stored, left_out=reading.left_out, labels=reading.labels, **options
+    )
     drift = compare_with_test(reading.frame, test, schema) if test is not None else ()
     warnings = most_important_first((*reading.warnings, *schema.warnings, *drift))
     return msgspec.structs.replace(schema, warnings=warnings)

@@ -40,6 +40,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         zone: "UTC" if all moments have an offset from UTC, "mixed" if only some have one.
         open_ends: days and texts that stand for no date in a datetime column, such as 9999-12-31.
         decimal, thousands: separators inside numbers written as text.
+        label: unit, type or title of the column, from a row below the names.
         unit: the one currency, percent sign or unit around the numbers of a numeric column; values do not contain it.
         notation: what else may be beside numbers, as in `tabapp.data.forms.numbers.NumberFormat`.
         overridden: the user set the kind or the role.
@@ -72,6 +73,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     thousands: str | None = None
     unit: str | None = None
     notation: str = "exact"
+    label: str | None = None
     overridden: bool = False
     marks_of: str | None = None
 

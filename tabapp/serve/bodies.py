@@ -134,7 +134,7 @@ def _check_rows(n_rows: int, limits: Limits) -> None:
 
 def _decode_csv(path: Path, schema: Schema, limits: Limits) -> Body:
     memory = MemoryLimit(path, limits.max_memory, TEXT_COPIES)
-    reading = read_text(path.read_bytes(), path, ReadOptions(), memory, allow_no_rows=True)
+    reading = read_text(path.read_bytes(), path, ReadOptions(), memory, allow_no_rows=True, columns=schema.columns)
     _check_rows(reading.frame.height, limits)
     require_text(reading.frame, memory, StoredSize(0, 0))
     frame, renamed = renamed_as_in_training(reading.frame, schema.columns)

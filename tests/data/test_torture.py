@@ -146,8 +146,8 @@ LAYOUT: dict[str, Case] = {
     "comment in the middle": Case(with_line(PLAIN, 20, "# checked,,"), warnings=("1 rows are comments",)),
     "header repeated": Case(with_line(PLAIN, 20, "x,c,y"), warnings=("copies of the header",)),
     "units below the header": Case(
-        with_line(table(("w", [1.5, 2.5]), ("h", [3, 4, 7]), Y), 1, "kg,(m),"), names=["w kg", "h (m)", "y"],
-        kinds={"w kg": "numeric"}, warnings=("two rows",),
+        with_line(table(("w", [1.5, 2.5]), ("h", [3, 4, 7]), Y), 1, "kg,(m),"), names=["w", "h", "y"],
+        kinds={"w": "numeric"}, warnings=("'w': 'kg', 'h': '(m)'",),
     ),
     "total below the table": Case(table(("i", list(range(100, 100 + 3 * N, 3))), X, Y) + "Total,99.5,\n", kinds={"i": "numeric"},
         warnings=("totals or remarks",)),

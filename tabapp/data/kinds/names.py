@@ -6,7 +6,7 @@ import re
 
 _CAMEL_ID = re.compile(r"[a-z](Id|ID|Key|Number|No|Nr)$")
 _SNAKE_ID = re.compile(
-    r"(^|[_\s.-])(id|ids|uuid|guid|key|pk|hash|rownames?|rowid|rownum|index|idx|serial|number|no|nr)$"
+    r"(^|[_\s.-])(id|ids|uuid|guid|key|pk|hash|row_?names?|rowid|rownum|index|idx|serial|number|no|nr)$"
     r"|^unnamed:? ?\d*$|^(id|uuid)[_\s.-]",
     re.IGNORECASE,
 )

@@ -13,30 +13,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from tabapp.data.limits import MemoryLimit
+from tabapp.data.reading.foreign import START, reject_binary
 from tabapp.data.schema import DataWarning
 from tabapp.errors import DataError, UsageError, option
-from tabapp.files import open_to_read, read_regular
+from tabapp.files import is_address, open_to_read, read_regular
 
 _GZIP, _ZSTD, _ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"
 _PARQUET, _ARROW = b"PAR1", b"ARROW1"
-
-_OTHER_TYPES: tuple[tuple[bytes, str], ...] = (
-    (b"\x89PNG", "a PNG image"),
-    (b"\xff\xd8\xff", "a JPEG image"),
-    (b"GIF8", "a GIF image"),
-    (b"%PDF", "a PDF document"),
-    (b"\x7fELF", "an executable program"),
-    (b"SQLite format 3", "an SQLite database"),
-    (b"\x89HDF", "an HDF5 file"),
-    (b"\xd0\xcf\x11\xe0", "an old Excel workbook. Save the sheet as CSV."),
-    (b"BZh", "a bzip2 archive. Unpack it first."),
-    (b"\xfd7zXZ", "an xz archive. Unpack it first."),
-    (b"7z\xbc\xaf", "a 7z archive. Unpack it first."),
-    (b"Rar!", "a RAR archive. Unpack it first."),
-    (b"\x93NUMPY", "a NumPy array"),
-    (b"ORC", "an ORC file. Save it as Parquet."),
-    (b"Obj\x01", "an Avro file. Save it as Parquet."),
-)
 
 _BYTE_ORDER_MARKS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -63,6 +46,8 @@ def file_type(path: Path) -> str:
     try:
         status = path.stat()
     except FileNotFoundError:
+        if is_address(str(path)):
+            raise DataError(f"{path}: is an address on a network. Download the file, and give its path.") from None
         raise DataError(f"{path}: there is no such file") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
@@ -75,15 +60,13 @@ def file_type(path: Path) -> str:
         raise DataError(f"{path}: is empty")
     try:
         with open_to_read(path) as file:
-            start = file.read(16)
+            start = file.read(START)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
     for magic, name in ((_GZIP, "gzip"), (_ZSTD, "zstd"), (_ZIP, "zip"), (_PARQUET, "parquet"), (_ARROW, "arrow")):
         if start.startswith(magic):
             return name
-    for magic, name in _OTHER_TYPES:
-        if start.startswith(magic):
-            raise DataError(f"{path}: is not a table but {name}")
+    reject_binary(path, start)
     return "text"
 
 

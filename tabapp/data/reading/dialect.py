@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from tabapp.data.reading.headers import judge_header
+from tabapp.data.reading.known import NOTHING, Known
+from tabapp.data.reading.layouts import Layout, find_aligned, find_doubled, find_drawn, find_pairs, find_single_quotes
 
 DELIMITERS = (",", ";", "\t", "|")
 
@@ -19,9 +22,13 @@ MAX_LINE = 8 << 20
 MAX_COLUMNS = 100_000
 """A wider header is cut after one more name, so that its width costs nothing before the table is rejected."""
 
-_ROWS_BELOW_UNITS = 3
-_UNIT = re.compile(r"[\[(]?[A-Za-zµ°%€$£²³/·*^_ .-][\w%°µ²³/·*^ .-]*[\])]?")
-_NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
+ROW_NAMES = "row_names"
+"""Name of the column that R writes without one."""
+_INDEX_NAMES = frozenset(
+    {"", "id", "index", "key", "nr", "no", "no.", "#", "number", "row", "rowid", "row_id", "rownames"}
+)
+_GOOD_SHARE = 0.9
+"""Smallest share of records with the same number of fields for which no other layout is tried."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,13 @@ class Dialect:
         preamble: number of non-blank lines before the header.
         renamed: header cells that were empty or not unique, as (column number from 1, name given).
         header: whether the names come from the file.
-        header_lines: number of records that the names were joined from.
+        header_lines: number of records with names, or with units and types below them.
+        header_rows: cells of these records.
+        preamble_texts: first cells of the records before the header.
+        row_names: the first column has no name in the header.
+        ruler: a line of dashes follows the header.
+        doubtful_header: the names look like the rows below them.
+        layout: what rewrites the text before it is split; None for plain delimited text.
     """
 
     delimiter: str
@@ -45,6 +58,29 @@ class Dialect:
     renamed: tuple[tuple[int, str], ...] = ()
     header: bool = True
     header_lines: int = 1
+    header_rows: tuple[tuple[str, ...], ...] = ()
+    preamble_texts: tuple[str, ...] = ()
+    row_names: bool = False
+    ruler: bool = False
+    doubtful_header: bool = False
+    layout: Layout | None = None
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Units, types or titles in the rows below the names, by column."""
+        below = zip(*self.header_rows[1:], strict=False)
+        texts = [", ".join(filter(None, map(str.strip, cells))) for cells in below]
+        return {name: text for name, text in zip(self.names, texts, strict=False) if text and text not in name}
+
+    @property
+    def shown_delimiter(self) -> str:
+        """The delimiter in the file."""
+        return self.delimiter if self.layout is None else self.layout.shown
+
+    @property
+    def below_the_header(self) -> Dialect:
+        """The same for a text that begins with rows."""
+        return replace(self, skipped_lines=0)
 
 
 @dataclass(frozen=True)
@@ -76,12 +112,62 @@ def _agreement(records: Sequence[_Record]) -> tuple[float, int]:
     return count / len(records), width
 
 
-def sniff(data: bytes, delimiter: str | None) -> Dialect | None:
+def sniff(data: bytes, delimiter: str | None, known: Known = NOTHING) -> Dialect | None:
     """Detect the layout of a table from its first 256 KiB of UTF-8 text; None if there are no fields.
 
     The best delimiter splits the most records, including the header, into the same number of fields. Ties go to the one with
-    more fields.
+    more fields. Where none does, the table may be drawn or aligned; `Dialect.layout` then rewrites it.
+
+    Args:
+        known: the schema for which a file is read.
     """
+    text = _sample(data)
+    declared, text, offset = _declared_delimiter(text)
+    given = delimiter or declared
+    layout = find_drawn(text) if given in (None, "|") else None
+    if layout is None and given != " ":
+        layout = find_single_quotes(text, [given] if given else DELIMITERS, known)
+    chosen = None if layout else _best_delimiter(text, [given] if given else list(DELIMITERS))
+    if layout is None and chosen is not None:
+        layout = _other_layout(text, chosen, given, known)
+    if layout is not None:
+        text = layout.rewrite(text.encode()).data.decode()
+        chosen = _best_delimiter(text, [layout.delimiter])
+    if chosen is None:
+        return None
+    return _with_header(chosen, offset, known, text, layout)
+
+
+@dataclass(frozen=True)
+class _Split:
+    """The records of a sample, split at a delimiter; `share` of them has `width` fields."""
+
+    delimiter: str
+    records: list[_Record]
+    share: float
+    width: int
+
+    @property
+    def rank(self) -> tuple[float, int]:
+        if self.width == 1:
+            return 0.0, 1
+        lacking = self.width - len(self.records[0].fields)
+        # A header that lacks one name is that of R.
+        return self.share * (1.0 if lacking == 0 else 0.95 if lacking == 1 and self.width > 2 else 0.7), self.width
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether nearly all records have a field with words that are far apart, as in columns aligned with spaces."""
+        gaps = sum(any("  " in field.strip() for field in record.fields) for record in self.records)
+        return gaps >= _GOOD_SHARE * len(self.records)
+
+    @property
+    def header(self) -> list[str]:
+        return [field.strip() for field in self.records[0].fields]
+
+
+def _sample(data: bytes) -> str:
+    """The begin of a text, up to the end of a line."""
     sample = data[:_SAMPLE_CHARACTERS]
     if len(data) > len(sample) and b"\n" not in sample:
         # A wide header: the sample begins after its line.
@@ -89,22 +175,28 @@ def sniff(data: bytes, delimiter: str | None) -> Dialect | None:
     text = sample.decode("utf-8", "ignore")
     if len(data) > len(sample) and "\n" in text:
         text = text[: text.rindex("\n") + 1]
-    declared, text, offset = _declared_delimiter(text)
-    candidates = [delimiter or declared] if delimiter or declared else list(DELIMITERS)
-    best: tuple[float, int] | None = None
-    chosen: tuple[str, list[_Record], int] | None = None
-    for candidate in candidates:
-        records = _records(text, str(candidate))
-        if not records:
-            continue
-        share, width = _agreement(records)
-        header_fits = any(len(record.fields) == width for record in records[:1])
-        rank = (share * (1.0 if header_fits else 0.7) if width > 1 else 0.0, width)
-        if best is None or rank > best:
-            best, chosen = rank, (str(candidate), records, width)
-    if chosen is None:
-        return None
-    return _with_header(*chosen, offset)
+    return text
+
+
+def _best_delimiter(text: str, delimiters: Sequence[str]) -> _Split | None:
+    splits: list[_Split] = []
+    for delimiter in delimiters:
+        records = _records(text, delimiter)
+        if records:
+            splits.append(_Split(delimiter, records, *_agreement(records)))
+    return max(splits, key=lambda split: split.rank, default=None)
+
+
+def _other_layout(text: str, best: _Split, given: str | None, known: Known) -> Layout | None:
+    """The layout of a table that the best delimiter does not split into columns of its own."""
+    if given != " ":
+        doubled = find_doubled([record.fields for record in best.records], text, best.delimiter)
+        fits = best.rank[0] >= _GOOD_SHARE and not best.has_gaps
+        if doubled is not None or fits or any(name in known.columns for name in best.header):
+            return doubled
+    if given is None and (pairs := find_pairs(text, ("::", "||"))) is not None:
+        return pairs
+    return find_aligned(text, known, best.width) if given in (None, " ") else None
 
 
 def _declared_delimiter(text: str) -> tuple[str | None, str, int]:
@@ -113,58 +205,89 @@ def _declared_delimiter(text: str) -> tuple[str | None, str, int]:
     return (match.group(1), text[match.end() :], 1) if match else (None, text, 0)
 
 
-def _with_header(delimiter: str, records: list[_Record], width: int, offset: int) -> Dialect:
-    position = 0
-    if width > 1 and len(records[0].fields) < width:
-        # Titles and comments above a table have one or two fields; a header that lacks a few names has more and is kept.
-        wide = (i for i, record in enumerate(records[:50]) if len(record.fields) == width)
-        first_wide = next(wide, 0)
-        if all(len(record.fields) <= max(1, width // 3) for record in records[:first_wide]):
-            position = first_wide
-    header = records[position]
+def _with_header(split: _Split, offset: int, known: Known, text: str, layout: Layout | None) -> Dialect:
+    records, width = split.records, split.width
+    position = _header_position(records, width, known)
+    first = records[position]
+    if ROW_NAMES in known.columns and position + 1 < len(records):
+        # One row does not show which number of fields is common.
+        width = max(width, len(records[position + 1].fields))
+    rows = [record.fields for record in records[position:]]
     before = records[position - 1].end_line if position else 0
-    if _is_data(header.fields, [record.fields for record in records[position + 1 :]]):
-        names = tuple(f"column_{i}" for i in range(1, min(len(header.fields), MAX_COLUMNS + 1) + 1))
-        return Dialect(delimiter, names, before + offset, preamble=position, header=False)
-    fields, last, lines = header.fields, header, 1
-    below = records[position + 1 :]
-    if below and _is_second_header(below[0].fields, [record.fields for record in below[1:]], width):
-        fields = tuple(
-            " ".join(filter(None, map(str.strip, pair))) for pair in zip(fields, below[0].fields, strict=False)
-        )
-        last, lines = below[0], 2
-    names, renamed = unique_names(fields[: MAX_COLUMNS + 1])
-    return Dialect(delimiter, names, last.end_line + offset, preamble=position, renamed=renamed, header_lines=lines)
+    preamble = tuple(record.fields[0].strip() for record in records[:position])
+    has_row_names = len(rows[0]) == width - 1 > 0 and _are_row_names(rows, width, split.delimiter, text, known)
+    if has_row_names:
+        names = rows[0]
+        name = ROW_NAMES
+        while name in names:
+            name += "_"
+        rows[0] = (name, *names)
+    header = judge_header(rows, width, known)
+    if not header.is_there:
+        n_names = min(len(first.fields), MAX_COLUMNS + 1)
+        names = known.numbered(n_names)
+        return Dialect(split.delimiter, names, before + offset, preamble=position, header=False, layout=layout)
+    names, renamed = unique_names(rows[0][: MAX_COLUMNS + 1])
+    joined = [" ".join(filter(None, map(str.strip, pair))) for pair in zip(rows[0], *header.labels, strict=False)]
+    if header.labels and any(name in known.columns and name not in names for name in joined):
+        # A bundle of an earlier version has the names with their units.
+        names, renamed = unique_names(joined)
+    last = records[position + header.n_rows - 1]
+    return Dialect(
+        split.delimiter,
+        names,
+        _over_blank_lines(text, last.end_line) + offset,
+        preamble=position,
+        renamed=renamed,
+        header_lines=1 + len(header.labels),
+        header_rows=(tuple(cell.strip() for cell in rows[0]), *map(tuple, header.labels)),
+        preamble_texts=preamble,
+        row_names=has_row_names,
+        ruler=header.ruler,
+        doubtful_header=header.doubtful,
+        layout=layout,
+    )
 
 
-def _is_second_header(row: Sequence[str], rest: Sequence[Sequence[str]], width: int) -> bool:
-    """Whether a row belongs to the header, such as a row of units: it has no numbers, above columns with only numbers."""
-    whole = [fields for fields in rest if len(fields) == width]
-    if (
-        len(row) != width
-        or width < 2
-        or len(whole) < _ROWS_BELOW_UNITS
-        or any(_NUMBER.fullmatch(c.strip()) for c in row)
-    ):
-        return False
-    numeric = [i for i in range(width) if all(_NUMBER.fullmatch(fields[i].strip()) for fields in whole)]
-    return len(numeric) >= max(2, width / 2) and all(_UNIT.fullmatch(row[i].strip()) for i in numeric)
+def _header_position(records: Sequence[_Record], width: int, known: Known) -> int:
+    """The number of records above the header: titles and comments, which have one or two fields.
 
-
-def _is_data(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
-    """Whether the first record is data instead of names: all of its cells are numbers.
-
-    Years and consecutive integers count as names, because tables have such headers.
+    A header that lacks a few names has more and is kept.
     """
-    cells = [cell.strip() for cell in first]
-    if not rest or not all(cells) or not all(_NUMBER.fullmatch(cell) for cell in cells):
+    for position, record in enumerate(records[:50] if known else ()):
+        names = [field.strip() for field in record.fields]
+        if len(names) > 1 and sum(name in known.columns for name in names) > len(names) / 2:
+            return position
+    if width == 1 or len(records[0].fields) >= width:
+        return 0
+    first_wide = next((i for i, record in enumerate(records[:50]) if len(record.fields) == width), 0)
+    return first_wide if all(len(record.fields) <= max(1, width // 3) for record in records[:first_wide]) else 0
+
+
+def _are_row_names(rows: Sequence[Sequence[str]], width: int, delimiter: str, text: str, known: Known) -> bool:
+    """Whether the rows have one field more than the header because they begin with names, as R writes them: all are different."""
+    below = [row for row in rows[1:] if len(row) == width]
+    names = [row[0].strip() for row in below]
+    if len(below) < _GOOD_SHARE * len(rows[1:]) or not all(names) or len(set(names)) < len(names):
         return False
-    whole = [int(cell) for cell in cells if cell.isdecimal()]
-    if len(whole) == len(cells):
-        consecutive = len(cells) > 1 and all(b - a == 1 for a, b in itertools.pairwise(whole))
-        if consecutive or all(1900 <= number <= 2100 for number in whole):
-            return False
-    return True
+    if rows[0][0].strip().casefold() in _INDEX_NAMES or sum(not row[-1].strip() for row in below) > len(below) / 2:
+        # The last name is absent instead, or there is a delimiter at the end of each row.
+        return False
+    # Decimal commas in a table with commas give one field too many as well, but no decimal points.
+    return (
+        delimiter != ","
+        or ROW_NAMES in known.columns
+        or '\n"' in text
+        or any("." in cell for row in below for cell in row)
+    )
+
+
+def _over_blank_lines(text: str, line: int) -> int:
+    """The number of a line, or of the last of the blank lines that follow it."""
+    lines = text.split("\n", line + 8)
+    while line < len(lines) - 1 and not lines[line].strip():
+        line += 1
+    return line
 
 
 def unique_names(header: Sequence[str]) -> tuple[tuple[str, ...], tuple[tuple[int, str], ...]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tabapp.data.reading.dialect import sniff
+from tabapp.data.reading.footers import drop_footers
 from tabapp.files import open_to_read
 
 _BYTES = 262_144
@@ -51,6 +52,10 @@ def first_rows(path: Path, count: int, *, delimiter: str | None = None, encoding
         dialect = sniff(data, {"\\t": "\t", "tab": "\t", "TAB": "\t"}.get(delimiter or "", delimiter))
         if dialect is None:
             return None
+        if dialect.layout is not None:
+            data = dialect.layout.rewrite(data).data
+        if whole:
+            data = drop_footers(data, dialect, [])
         lines = io.StringIO(data.decode(), newline="")
         for _ in range(dialect.skipped_lines):
             lines.readline()

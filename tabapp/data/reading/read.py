@@ -13,9 +13,18 @@ from tabapp.data.columns import renamed_as_in_training
 from tabapp.data.limits import MemoryLimit, memory_limit
 from tabapp.data.reading.columnar import read_columnar
 from tabapp.data.reading.decode import decode, file_type, unpack
-from tabapp.data.reading.dialect import MAX_COLUMNS, MAX_LINE, sniff
+from tabapp.data.reading.dialect import MAX_COLUMNS, MAX_LINE, Dialect, sniff
+from tabapp.data.reading.footers import drop_footers
+from tabapp.data.reading.foreign import START, reject_binary, reject_other_texts
+from tabapp.data.reading.known import Known
 from tabapp.data.reading.records import parse_rows
-from tabapp.data.reading.repairs import clean_bytes, drop_non_data_rows, use_decimal_points, warn_about_header
+from tabapp.data.reading.repairs import (
+    clean_bytes,
+    drop_non_data_rows,
+    plain_text,
+    use_decimal_points,
+    warn_about_header,
+)
 from tabapp.data.schema import Column, DataWarning
 from tabapp.data.stored import StoredType
 from tabapp.errors import DataError, UsageError, option
@@ -58,6 +67,7 @@ class Reading:
         warnings: one for each kind of repair.
         stored: column types of a Parquet or Arrow file that determine the kind of a column; input of `infer_schema`.
         left_out: columns that do not hold one value in each row, with a word for what they hold; input of `infer_schema`.
+        labels: units, types or titles of columns, from rows below the names; input of `infer_schema`.
     """
 
     frame: pl.DataFrame
@@ -68,6 +78,7 @@ class Reading:
     warnings: tuple[DataWarning, ...] = ()
     stored: Mapping[str, StoredType] = field(default_factory=dict[str, StoredType])
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def names(self) -> list[str]:
@@ -88,8 +99,8 @@ def read_table(
 
     Args:
         allow_no_rows: accept a file that has only a header, as prediction does.
-        columns: columns of the schema to read for, in whose formats the values of a Parquet or Arrow file are written. Columns
-            whose names have another Unicode form get their names.
+        columns: columns of the schema to read for. They decide what is a row and what a header, and values of a Parquet or Arrow
+            file are written in their formats. Columns whose names have another Unicode form get their names.
 
     Raises:
         DataError: the file contains no usable table, or needs too much memory; the message says why and where.
@@ -103,7 +114,7 @@ def read_table(
             found = read_columnar(path, kind, memory, allow_no_rows=allow_no_rows, columns=columns)
             return Reading(found.frame, kind, None, None, n_bytes, found.warnings, found.stored, found.left_out)
         data = unpack(path, kind, memory)
-        reading = read_text(data, path, options, memory, allow_no_rows=allow_no_rows)
+        reading = read_text(data, path, options, memory, allow_no_rows=allow_no_rows, columns=columns)
         frame, warnings = renamed_as_in_training(reading.frame, columns)
         return replace(reading, frame=frame, warnings=(*reading.warnings, *warnings), n_bytes=n_bytes)
     except MemoryError:
@@ -113,39 +124,49 @@ def read_table(
 
 
 def read_text(
-    data: bytes, path: Path, options: ReadOptions, memory: MemoryLimit, *, allow_no_rows: bool = False
+    data: bytes,
+    path: Path,
+    options: ReadOptions,
+    memory: MemoryLimit,
+    *,
+    allow_no_rows: bool = False,
+    columns: Sequence[Column] = (),
 ) -> Reading:
     """Parse the bytes of a text file.
 
     Args:
         path: the file that the bytes come from, for messages.
         memory: limit for the table, in addition to `data`.
+        columns: as in `read_table`.
 
     Raises:
         DataError, UsageError: as `read_table`.
     """
+    reject_binary(path, data[:START], unpacked=True)
     data, encoding, warnings = decode(data, options.encoding, memory)
     if not any(data[at : at + _BLOCK].strip(b" \t\r\n\v\f\0") for at in range(0, len(data), _BLOCK)):
         raise DataError(f"{path}: contains only white space")
     data = clean_bytes(data, warnings)
-    start = data[:_BLOCK].lstrip()[:100].lower()
-    if start.startswith((b"<!doctype", b"<html", b"<?xml")):
-        raise DataError(f"{path}: is a web page or XML, not a table. Check that the download succeeded.")
+    reject_other_texts(path, data)
     if len(data) > MAX_LINE and data.find(b"\n", 0, MAX_LINE) < 0:
         raise DataError(
             f"{path}: its first line is longer than {MAX_LINE >> 20} MiB. A table has a header line; JSON can be saved as CSV."
         )
-    dialect = sniff(data, delimiter_option(options.delimiter))
+    known = Known.of(columns)
+    dialect = sniff(data, delimiter_option(options.delimiter), known)
     if dialect is None:
         raise DataError(f"{path}: contains no table")
     if len(dialect.names) > MAX_COLUMNS:
         raise DataError(
-            f"{path}: has more than {MAX_COLUMNS:,} columns. Check the delimiter {dialect.delimiter!r}, or give fewer columns."
+            f"{path}: has more than {MAX_COLUMNS:,} columns. "
+            f"Check the delimiter {dialect.shown_delimiter!r}, or give fewer columns."
         )
-    if start[:2] in (b"[{", b'{"', b"[\n") and dialect.delimiter == ",":
+    if data[:100].lstrip()[:2] in (b"[{", b'{"', b"[\n") and dialect.delimiter == ",":
         raise DataError(f"{path}: is JSON, not a table. Save it as CSV or Parquet.")
+    require_header(dialect, known, path)
+    data = drop_footers(plain_text(data, dialect, memory, warnings), dialect, warnings, known)
     frame = parse_rows(data, dialect, memory, warnings)
-    frame = drop_non_data_rows(frame, dialect, warnings)
+    frame = drop_non_data_rows(frame, dialect, warnings, known)
     if frame.height == 0 and not allow_no_rows:
         raise DataError(f"{path}: has a header ({len(dialect.names)} columns) but no rows")
     warn_about_header(dialect, warnings)
@@ -153,7 +174,20 @@ def read_text(
         frame = use_decimal_points(frame)
     elif options.decimal not in (None, "."):
         raise UsageError(f"{option('decimal')} is '.' or ',', not {options.decimal!r}")
-    return Reading(frame, "csv", dialect.delimiter, encoding, len(data), tuple(warnings))
+    return Reading(frame, "csv", dialect.shown_delimiter, encoding, len(data), tuple(warnings), labels=dialect.labels)
+
+
+def require_header(dialect: Dialect, known: Known, path: Path) -> None:
+    """Check that a file of new rows has a header if the file of training had one.
+
+    Raises:
+        DataError: it has none.
+    """
+    if known and not dialect.header and not known.without_header:
+        names = ", ".join(map(repr, list(known.columns)[:3]))
+        raise DataError(
+            f"{path}: has no header, unlike the table of training. Add a first line with the names {names} …"
+        )
 
 
 def delimiter_option(delimiter: str | None) -> str | None:

@@ -2,95 +2,211 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tabapp.data.limits import MemoryLimit
 from tabapp.data.reading.dialect import Dialect
+from tabapp.data.reading.footers import Footers
+from tabapp.data.reading.headers import is_ruler
+from tabapp.data.reading.known import NOTHING, Known
 from tabapp.data.schema import DataWarning
+from tabapp.errors import DataError
 
 Cells = tuple[str | None, ...]
 Positions = npt.NDArray[np.uint32]
 
-_MAX_FOOTERS = 5
 _MANY_ROWS = 10_000
-_TOTAL = r"(?i)^\s*(grand |sub)?(total|sum|summe|gesamt|somme|average|mean|count)s?:?\s*$"
-_REMARK = r"(?i)^\s*(\*|source|note|generated|exported|quelle|©|\(c\)|--+ ?end|\d+ rows?\b|end of)"
+_NAMED = 5
+_END_OF_FILE = b"\x1a"
+_MARK = b"\xef\xbb\xbf"
+_REWRITTEN = 12
+"""Bytes of memory per byte of a text whose layout is rewritten: its characters twice, its lines and its cells."""
 _COMMA_NUMBER = r"^\s*[+-]?(\d{1,3}(\.\d{3})+|\d+)?,\d+\s*$|^\s*[+-]?\d{1,3}(\.\d{3})+\s*$"
 
 
 def clean_bytes(data: bytes, warnings: list[DataWarning]) -> bytes:
-    """Convert line ends for polars and remove NUL bytes."""
+    """Convert line ends for polars; remove NUL bytes, byte order marks of joined files, and the Ctrl+Z that ended a file in DOS."""
     if b"\r" in data and b"\n" not in data:
         data = data.replace(b"\r", b"\n")
-    if (n_nul := data.count(b"\0")) > 0:
-        data = data.replace(b"\0", b"")
-        message = f"The file contains {n_nul:,} NUL characters."
+    joined = b"\n" + _MARK
+    for unwanted, kept, what in ((b"\0", b"", "NUL characters"), (joined, b"\n", "byte order marks inside")):
+        if (count := data.count(unwanted)) > 0:
+            data = data.replace(unwanted, kept)
+            message = f"The file contains {count:,} {what}."
+            warnings.append(DataWarning(check="repaired_rows", message=message, action="removed"))
+    if data[-64:].rstrip().endswith(_END_OF_FILE):
+        data = data.rstrip(b"\r\n \x1a")
+        message = "The file ends in Ctrl+Z, the end of a file in DOS."
         warnings.append(DataWarning(check="repaired_rows", message=message, action="removed"))
-    return data
+    return data.removeprefix(_MARK)
+
+
+def plain_text(data: bytes, dialect: Dialect, memory: MemoryLimit, warnings: list[DataWarning]) -> bytes:
+    """A text in the layout of its dialect as delimited text, with the same number of lines."""
+    if dialect.layout is None:
+        return data
+    memory.require(_REWRITTEN * len(data))
+    done = dialect.layout.rewrite(data)
+    if done.dropped:
+        shown = ", ".join(repr(line[:40]) for line in done.dropped[:_NAMED])
+        message = f"{len(done.dropped):,} lines are not between the bars of the table ({shown})."
+        warnings.append(DataWarning(check="repaired_rows", message=message, action="dropped"))
+    return done.data
 
 
 def warn_about_header(dialect: Dialect, warnings: list[DataWarning]) -> None:
-    """Report a missing header, one of two rows, skipped lines above it, and names that were given."""
+    """Report the layout, a missing header, rows of units below it, skipped lines above it, and names that were given."""
 
     def warn(message: str, action: str) -> None:
         warnings.append(DataWarning(check="repaired_rows", message=message, action=action))
 
+    if dialect.layout is not None:
+        warn(dialect.layout.found, dialect.layout.action)
     if not dialect.header:
         warn(
-            "The first row contains only numbers, so the file has no header.",
-            "columns named column_1 …",
+            "The first row looks like the rows below it, so the file has no header.",
+            f"columns named {', '.join(dialect.names[:2])} …; add a line of names if the first row has them",
         )
-    if dialect.header_lines > 1:
+    if dialect.doubtful_header:
+        shown = ", ".join(repr(name) for name in dialect.names[:_NAMED])
         warn(
-            "The header has two rows: the second has no numbers but is above numeric columns.",
-            "joined into one name per column",
+            f"The first row may be data, because its cells are like those below ({shown}).",
+            "used as names; add a line of names above it if it is data",
+        )
+    if dialect.row_names:
+        warn(
+            "The header has one name less than the rows have fields, as R writes tables with row names.",
+            f"first column named {dialect.names[0]}; add the name if another column has none",
+        )
+    if dialect.ruler:
+        warn("A line of dashes follows the header.", "dropped")
+    if dialect.labels:
+        named = ", ".join(f"{name!r}: {label[:40]!r}" for name, label in list(dialect.labels.items())[:_NAMED])
+        warn(
+            f"Units, types or titles are in {dialect.header_lines - 1} rows below the names ({named}).",
+            "kept as labels of the columns; not a row",
         )
     if dialect.preamble:
         warn(f"{dialect.preamble} lines come before the table.", "skipped")
     if dialect.renamed:
-        named = ", ".join(f"{name!r} (column {number})" for number, name in dialect.renamed[:5])
-        more = f" and {len(dialect.renamed) - 5} more" if len(dialect.renamed) > 5 else ""
+        named = ", ".join(f"{name!r} (column {number})" for number, name in dialect.renamed[:_NAMED])
+        more = f" and {len(dialect.renamed) - _NAMED} more" if len(dialect.renamed) > _NAMED else ""
         warn("Header cells are empty or repeated.", f"named {named}{more}")
 
 
 def drop_non_data_rows(
-    frame: pl.DataFrame, dialect: Dialect, warnings: list[DataWarning], *, at_end: bool = True
+    frame: pl.DataFrame, dialect: Dialect, warnings: list[DataWarning], known: Known = NOTHING
 ) -> pl.DataFrame:
-    """Drop comments and repeated headers anywhere, and totals and remarks at the end.
+    """Drop comments, further copies of the header, and remarks above such a copy.
 
-    Args:
-        at_end: whether the last row of the frame is the last of the file.
+    Raises:
+        DataError: a further header has the names in another order.
     """
     if frame.height < 2 or frame.width < 2:
         return frame
     # Columns are taken by position and without a name: polars takes names such as "*" for patterns.
     first, second = (frame.to_series(index).alias("") for index in (0, 1))
-    comments = _positions(
-        frame, first.str.starts_with("#") & second.is_null(), lambda cells, _: cells.is_null(), _is_alone
-    )
-    copies: Positions = np.zeros(0, dtype=np.uint32)
-    if dialect.header:
-        names = dialect.names
-        like_header = (first.str.strip_chars() == names[0]) & (second.str.strip_chars() == names[1])
-        copies = _positions(
-            frame,
-            like_header,
-            lambda cells, index: cells.str.strip_chars() == names[index],
-            lambda row: _repeats(row, names),
-        )
-    for what, positions in (("comments", comments), ("copies of the header", copies)):
+    is_comment = first.str.starts_with("#") & second.is_null()
+    column = known.columns.get(dialect.names[0])
+    if column is not None and column.levels:
+        is_comment &= ~first.is_in(list(column.levels))
+    comments = _positions(frame, is_comment, lambda cells, _: cells.is_null(), _is_alone)
+    copies = _copies_of_header(frame, dialect)
+    remarks = _remarks_above(frame, copies, dialect, known)
+    for what, positions in (
+        ("comments", comments), ("copies of the header", copies), ("remarks above a copy of the header", remarks)
+    ):  # fmt: skip
         if len(positions):
             message = f"{len(positions):,} rows are {what}."
             warnings.append(DataWarning(check="repaired_rows", message=message, action="dropped"))
-    if len(comments) or len(copies):
-        keep = np.ones(frame.height, dtype=np.bool_)
-        keep[comments] = keep[copies] = False
-        frame = frame.filter(pl.Series(keep))
-    return _drop_footers(frame, warnings) if at_end else frame
+    if not (len(comments) or len(copies)):
+        return frame
+    keep = np.ones(frame.height, dtype=np.bool_)
+    keep[comments] = keep[copies] = keep[remarks] = False
+    return frame.filter(pl.Series(keep))
+
+
+def _copies_of_header(frame: pl.DataFrame, dialect: Dialect) -> Positions:
+    """The rows that repeat the names, or the rows of units and the ruler below them."""
+    found: list[Positions] = []
+    first, second = (frame.to_series(index).alias("").str.strip_chars() for index in (0, 1))
+    for number, cells in enumerate(dialect.header_rows):
+        names = _comparable(cells, frame.width)
+        like = _same(first, names[0]) & _same(second, names[1])
+        copies = _positions(
+            frame,
+            like,
+            lambda cells, index, names=names: _same(cells.str.strip_chars(), names[index]),
+            lambda row, names=names: _comparable(row, len(names)) == names,
+        )
+        if number == 0:
+            _reject_other_order(frame, first, dialect)
+            if not len(copies):
+                return copies
+        found.append(copies)
+    if not found:
+        return np.zeros(0, dtype=np.uint32)
+    below = found[0] + 1
+    rulers = [at for at in below[below < frame.height] if is_ruler([cell or "" for cell in frame.row(int(at))])]
+    return np.unique(np.concatenate([*found, np.array(rulers, dtype=np.uint32)]))
+
+
+def _comparable(cells: Sequence[str | None], width: int) -> list[str | None]:
+    stripped = [(cell or "").strip() or None for cell in cells[:width]]
+    return [*stripped, *[None] * (width - len(stripped))]
+
+
+def _same(cells: pl.Series, text: str | None) -> pl.Series:
+    return cells.is_null() | (cells == "") if text is None else cells == text
+
+
+def _reject_other_order(frame: pl.DataFrame, first: pl.Series, dialect: Dialect) -> None:
+    """Raise if a row has all names in another order: the rows below it belong to other columns.
+
+    Raises:
+        DataError: names the row.
+    """
+    names = sorted(dialect.header_rows[0])
+    if len(set(names)) < max(3, len(names)) or len(names) > _MANY_ROWS:
+        return
+    is_name = first.is_in(names).fill_null(False)
+    candidates = is_name.arg_true()
+    if not 0 < len(candidates) <= _MANY_ROWS:
+        return
+    rows = [[cell or "" for cell in frame.row(at)] for at in candidates]
+    # Names that are values of the first column, too, show nothing.
+    if all(sorted(map(str.strip, row)) == names for row in rows) and any(
+        row != list(dialect.header_rows[0]) for row in rows
+    ):
+        raise DataError(
+            f"row {candidates[0] + 1:,} is a second header with the columns in another order. "
+            "Join the files by the names of their columns."
+        )
+
+
+def _remarks_above(frame: pl.DataFrame, copies: Positions, dialect: Dialect, known: Known) -> Positions:
+    """The rows directly above copies of the header that are no data: footers and titles of files that were joined."""
+    if not len(copies):
+        return copies
+    sample = [(cell or "").strip() for cell in frame.to_series(0).head(_MANY_ROWS).to_list()]
+    footers = Footers(dialect, lambda: [cell for cell in sample if cell != dialect.names[0]], known)
+    found: list[int] = []
+    for copy in map(int, copies):
+        at = copy - 1
+        while at >= 0:
+            row = [(cell or "").strip() for cell in frame.row(at)]
+            # The fields that a short row lacks were filled.
+            record = row[:1] if not any(row[1:]) else row
+            title = row[0] in dialect.preamble_texts and not any(row[2:])
+            if any(row) and not (title or footers.include(record, lambda: False)):
+                break
+            found.append(at)
+            at -= 1
+    return np.array(sorted(found), dtype=np.uint32)
 
 
 def _positions(
@@ -123,45 +239,6 @@ def _positions(
 def _is_alone(row: Cells) -> bool:
     """Whether all cells but the first are empty."""
     return all(cell is None for cell in row[1:])
-
-
-def _repeats(row: Cells, names: Sequence[str]) -> bool:
-    return all(cell is not None and cell.strip() == name for cell, name in zip(row, names, strict=True))
-
-
-def _drop_footers(frame: pl.DataFrame, warnings: list[DataWarning]) -> pl.DataFrame:
-    """Drop remarks and totals at the end, at most `_MAX_FOOTERS` rows."""
-    tail: list[Cells] = frame.tail(_MAX_FOOTERS).rows()
-    above = frame.head(max(0, frame.height - _MAX_FOOTERS)).to_series(0).alias("")
-    footers = 0
-    for row in reversed(tail):
-        if not (_is_remark(row) or _is_total(row, above)):
-            break
-        footers += 1
-    if 0 < footers < frame.height:
-        text = next(cell for cell in tail[-footers] if cell is not None)
-        message = f"The last {footers} rows are totals or remarks ({text[:40]!r})."
-        warnings.append(DataWarning(check="repaired_rows", message=message, action="dropped"))
-        frame = frame.head(frame.height - footers)
-    return frame
-
-
-def _is_remark(row: Cells) -> bool:
-    return row[0] is not None and re.search(_REMARK, row[0]) is not None and _is_alone(row)
-
-
-def _is_total(row: Cells, above: pl.Series) -> bool:
-    """Whether a row begins with a word such as "Total", which no earlier row does.
-
-    The rest of the first column must be numbers or dates, or the row must have missing cells.
-
-    Args:
-        above: the first column, without the end of the table.
-    """
-    if row[0] is None or re.search(_TOTAL, row[0]) is None or above.str.contains(_TOTAL).any():
-        return False
-    numbers = above.drop_nulls().head(1000).str.contains(r"^\s*[-+]?[\d.,/:-]+\s*$")
-    return None in row[1:] or (len(numbers) > 0 and bool(numbers.all()))
 
 
 def use_decimal_points(frame: pl.DataFrame) -> pl.DataFrame:

@@ -30,10 +30,19 @@ from tabapp.data.reading.columnar import (
     used_columns,
 )
 from tabapp.data.reading.dialect import Dialect, sniff
+from tabapp.data.reading.footers import drop_footers
+from tabapp.data.reading.foreign import reject_other_texts
+from tabapp.data.reading.known import Known
 from tabapp.data.reading.parquet_sizes import RowGroup
-from tabapp.data.reading.read import ReadOptions, delimiter_option
+from tabapp.data.reading.read import ReadOptions, delimiter_option, require_header
 from tabapp.data.reading.records import parse_rows
-from tabapp.data.reading.repairs import clean_bytes, drop_non_data_rows, use_decimal_points, warn_about_header
+from tabapp.data.reading.repairs import (
+    clean_bytes,
+    drop_non_data_rows,
+    plain_text,
+    use_decimal_points,
+    warn_about_header,
+)
 from tabapp.data.schema import Column, DataWarning
 from tabapp.data.stored import as_text
 from tabapp.errors import DataError
@@ -83,9 +92,11 @@ def is_large(path: Path, options: ReadOptions) -> bool:
             start = file.read(BLOCK)
         memory = memory_limit(path, options.max_memory)
         encoding = decoding.decode(start[: start.rfind(b"\n") + 1], options.encoding, memory)[1]
-        return (
-            b"\n" in start and encoding in _ENCODINGS and sniff(start, delimiter_option(options.delimiter)) is not None
-        )
+        if b"\n" not in start or encoding not in _ENCODINGS:
+            return False
+        dialect = sniff(start, delimiter_option(options.delimiter))
+        # Records in single quotes may have several lines.
+        return dialect is not None and (dialect.layout is None or dialect.layout.whole is None)
     except (DataError, OSError, EOFError, ValueError, zipfile.BadZipFile):
         return False
 
@@ -122,6 +133,7 @@ def _text_parts(
     path: Path, kind: str, options: ReadOptions, memory: MemoryLimit, columns: Sequence[Column]
 ) -> Generator[Part]:
     dialect: Dialect | None = None
+    known = Known.of(columns)
     encoding = options.encoding
     size = path.stat().st_size
     try:
@@ -134,14 +146,20 @@ def _text_parts(
                 text = clean_bytes(text, warnings)
                 is_first = dialect is None
                 if dialect is None:
-                    dialect = sniff(text, delimiter_option(options.delimiter))
+                    reject_other_texts(path, text)
+                    dialect = sniff(text, delimiter_option(options.delimiter), known)
                     if dialect is None:
                         raise DataError(f"{path}: contains no table")
+                    require_header(dialect, known, path)
                     warn_about_header(dialect, warnings)
-                part = dialect if is_first else _below_the_header(dialect)
+                part = dialect if is_first else dialect.below_the_header
+                n_text_lines = text.count(b"\n")
+                text = plain_text(text, part, memory, warnings)
+                if is_last:
+                    text = drop_footers(text, part, warnings, known)
                 frame = parse_rows(text, part, memory, warnings, lines_before=n_lines)
-                n_lines += text.count(b"\n")
-                frame = drop_non_data_rows(frame, part, warnings, at_end=is_last)
+                n_lines += n_text_lines
+                frame = drop_non_data_rows(frame, part, warnings, known)
                 if options.decimal == ",":
                     frame = use_decimal_points(frame)
                 frame, renamed = renamed_as_in_training(frame, columns)
@@ -156,10 +174,6 @@ def _text_parts(
         if type(error).__name__ == "ZstdError":
             raise DataError(f"{path}: the {kind} archive is damaged or cut off ({error})") from None
         raise
-
-
-def _below_the_header(dialect: Dialect) -> Dialect:
-    return Dialect(dialect.delimiter, dialect.names, 0, header=dialect.header)
 
 
 def _blocks(file: IO[bytes], limit: int, path: Path) -> Generator[tuple[bytes, bool]]:

@@ -1,0 +1,364 @@
+"""Tables that are written for people, or by other rules than CSV: drawn with bars, aligned with spaces, in single quotes.
+
+Their lines are rewritten as CSV, one line for each, so that everything after the layout is the same for all tables. A line
+that holds no cells, such as a ruler, becomes blank.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tabapp.data.reading.known import Known
+from tabapp.data.reading.looks import looks_of
+from tabapp.data.reading.remarks import is_row_count
+
+_CORNERS = "┌┐└┘├┤┬┴┼╞╡╪╔╗╚╝╠╣╦╩╬┏┓┗┛┣┫┳┻╋┡┩╇╈╰╯╭╮╤╧╟╢╫╥╨"
+_BOXES = str.maketrans(dict.fromkeys("│┃║┆┊╎", "|") | dict.fromkeys("─━═┄┈╌", "-") | dict.fromkeys(_CORNERS, "+"))
+_DASHES = re.compile(r"--|==|:-|-:|\|-")
+_TOP = 50
+"""Lines in which the first ruler of a drawn table is searched."""
+_AGREE = 0.95
+"""Smallest share of lines with the same number of cells."""
+_PREAMBLE = 20
+_LONGEST_LINE = 4_000
+_TOKEN = re.compile(r'"((?:[^"\\]|\\.|"")*)"(?=\s|$)|(\S+)')
+_GAP = re.compile(r"\s{2,}|\t")
+_QUOTED = re.compile(r"'(?<=[\n,;\t| ]')((?:[^'\n\\]|\\.|'')*)'(?=[ ]*[,;\t|\r\n])")
+_ESCAPED = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
+
+
+@dataclass
+class Rewritten:
+    """A text as CSV.
+
+    Attributes:
+        dropped: lines that are no part of a drawn table.
+        rulers: number of lines of dashes.
+    """
+
+    data: bytes
+    dropped: list[str] = field(default_factory=list[str])
+    rulers: int = 0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How lines are split.
+
+    Attributes:
+        found: a sentence for the user.
+        action: what is done.
+        shown: the delimiter that is reported.
+        cells: the cells of a line: none for a ruler, and None for a line that is outside of the table.
+        whole: rewrites a text whose records may have several lines, instead of `cells`.
+        delimiter: of the text after rewriting.
+    """
+
+    found: str
+    action: str
+    shown: str
+    cells: Callable[[str], list[str] | None] = lambda line: [line]
+    whole: Callable[[str], str] | None = None
+    delimiter: str = ","
+
+    def rewrite(self, data: bytes) -> Rewritten:
+        """A text in this layout as CSV with the same number of lines."""
+        text = data.decode("utf-8", "replace")
+        if self.whole is not None:
+            return Rewritten(self.whole(text).encode())
+        done = Rewritten(b"")
+        out = io.StringIO(newline="")
+        writer = csv.writer(out, lineterminator="\n")
+        lines = text.split("\n")
+        for number, line in enumerate(lines):
+            cells = self.cells(line.rstrip("\r")) if line.strip() else []
+            if cells:
+                writer.writerow(cells)
+                continue
+            if number < len(lines) - 1:
+                out.write("\n")
+            if cells is None:
+                done.dropped.append(line.strip())
+            elif line.strip():
+                done.rulers += 1
+        done.data = out.getvalue().encode()
+        return done
+
+
+def find_drawn(text: str) -> Layout | None:
+    """A table with bars between cells and ruler lines, as psql, mysql, Markdown and box drawing have it; None if it is none."""
+    if "|" not in text and "│" not in text and "┃" not in text and "║" not in text:
+        return None
+    lines = [line.translate(_BOXES).rstrip() for line in text.split("\n", 600)[:500] if line.strip()]
+    ruler = next((line for line in lines[:_TOP] if _is_ruler(line) and ("|" in line or "+" in line)), None)
+    body = [line for line in lines if not (_is_ruler(line) or is_row_count(line.strip(" |")))]
+    barred = [line.strip() for line in body if "|" in line]
+    if not barred:
+        return None
+    outer = sum(line.startswith("|") and line.endswith("|") and len(line) > 1 for line in barred) >= _AGREE * len(
+        barred
+    )
+    if len(barred) < (0.5 if ruler else _AGREE) * len(body) or (ruler is None and not (outer and len(barred) > 1)):
+        return None
+    width, count = Counter(len(_between_bars(line, outer)) for line in barred).most_common(1)[0]
+    if width < 2 or count < _AGREE * len(barred):
+        return None
+    if ruler is not None and len(re.split(r"[|+]", ruler.strip().strip("|+"))) != width:
+        return None
+    known_ruler = (ruler or "").strip()
+
+    def cells(line: str) -> list[str] | None:
+        plain = line.translate(_BOXES).strip()
+        if _is_ruler(plain) and ("+" in plain or plain == known_ruler):
+            return []
+        if outer and not plain.startswith("|"):
+            return None
+        found = _between_bars(plain, outer)
+        return [] if all(re.fullmatch(r"…|\.{2,3}|·", cell) for cell in found) else found
+
+    return Layout("The table is drawn with bars or ruler lines.", "read as the cells between the bars", "|", cells)
+
+
+def _is_ruler(line: str) -> bool:
+    return re.fullmatch(r"[\s|+:=-]+", line) is not None and _DASHES.search(line) is not None
+
+
+def _between_bars(line: str, outer: bool) -> list[str]:
+    inner = line.removeprefix("|").removesuffix("|") if outer else line
+    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", inner)]
+
+
+def find_aligned(text: str, known: Known, wider_than: int) -> Layout | None:
+    """A table whose columns are separated by spaces: words, texts two or more spaces apart, or columns at fixed places.
+
+    Args:
+        wider_than: number of columns that another reading has.
+    """
+    lines = [line.rstrip() for line in text.split("\n", 600)[:500]]
+    lines = [line for line in lines if line.strip() and not is_row_count(line)]
+    if len(lines) < 2 or lines[0].strip() in known.columns or max(map(len, lines)) > _LONGEST_LINE:
+        return None
+    if (ruled := _ruled(lines)) is not None:
+        return ruled
+    gaps = _gaps(lines)
+    gaps = gaps if len(gaps) >= wider_than else ()
+    if (
+        _by_width(lines, wider_than, lacking=0) is None
+        and gaps
+        and not any(" " in name for name in _placed(lines[0], gaps))
+    ):
+        return _aligned(lambda line: _placed(line, gaps))
+    found = _by_width(lines, wider_than, lacking=0) or _by_width(lines, wider_than, lacking=1)
+    if found is not None:
+        split, width = found
+        return _aligned(lambda line: _of_width(line, split, width))
+    return _aligned(lambda line: _placed(line, gaps)) if gaps else None
+
+
+def _by_width(lines: Sequence[str], wider_than: int, lacking: int) -> tuple[Callable[[str], list[str]], int] | None:
+    """The split that gives most lines the same number of cells below a header that lacks so many, and that number."""
+    for split in (_words, _texts):
+        width = _common_width([split(line) for line in lines], lacking)
+        if width > wider_than:
+            return split, width
+    return None
+
+
+def _aligned(cells: Callable[[str], list[str] | None]) -> Layout:
+    return Layout(
+        "The columns are aligned with spaces.", "split at the spaces; give --delimiter if that is wrong", " ", cells
+    )
+
+
+def _of_width(line: str, split: Callable[[str], list[str]], width: int) -> list[str]:
+    if is_row_count(line):
+        return [line.strip()]
+    cells = split(line)
+    return cells[1:] if len(cells) == width + 1 and cells[0] == "#" else cells
+
+
+def _words(line: str) -> list[str]:
+    return [_unescaped(word[1]) if word[2] is None else word[2] for word in _TOKEN.finditer(line.strip())]
+
+
+def _texts(line: str) -> list[str]:
+    return [cell.strip('"') if cell.count('"') == 2 else cell for cell in _GAP.split(line.strip())]
+
+
+def _common_width(rows: Sequence[Sequence[str]], lacking: int) -> int:
+    """The number of cells of most lines if the first of them, below a title, is a header that lacks so many names; else 0."""
+    width = Counter(map(len, rows)).most_common(1)[0][0] if len(rows) > 3 else len(rows[-1])
+    if rows[0][:1] == ["#"] and len(rows[0]) == width + 1:
+        rows = [rows[0][1:], *rows[1:]]
+    first = next((i for i, row in enumerate(rows[:_PREAMBLE]) if len(row) == width - lacking), None)
+    if width < 2 + lacking or first is None or any(len(row) > max(1, width // 3) for row in rows[:first]):
+        return 0
+    below = rows[first + 1 :]
+    fitting = [row for row in below if len(row) == width]
+    if not fitting or len(fitting) < _AGREE * len(below):
+        return 0
+    if lacking and len({row[0] for row in fitting}) < len(fitting):
+        return 0
+    # Two words in every line may be a text; numbers are none.
+    return 0 if width == 2 and not any(look.is_typed for look in looks_of(fitting, width)) else width
+
+
+def _ruled(lines: Sequence[str]) -> Layout | None:
+    """Columns below a line of dashes and spaces, as sqlcmd, SQL*Plus and sqlite3 print them."""
+    at = next((i for i, line in enumerate(lines[:_PREAMBLE]) if re.fullmatch(r"\s*([-=]+\s+)+[-=]+", line)), None)
+    if at is None or len(lines) < 3:
+        return None
+    spans = [match.span() for match in re.finditer(r"[-=]+", lines[at])]
+    gaps = tuple((end, start) for (_, end), (start, _) in itertools.pairwise(spans))
+    rows = [line for i, line in enumerate(lines) if i != at and not _is_dashes(line)]
+    if sum(len(_placed(line, gaps)) == len(spans) for line in rows) < 0.8 * len(rows):
+        return None
+    return _aligned(lambda line: [] if _is_dashes(line) else _placed(line, gaps))
+
+
+def _is_dashes(line: str) -> bool:
+    return re.fullmatch(r"[\s=-]+", line) is not None and (_DASHES.search(line) is not None or line.strip(" ") == "-")
+
+
+def _gaps(lines: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """The places that are blank in all lines, as (begin, end); none if they do not separate a cell of each column in most lines."""
+    if any("\t" in line for line in lines):
+        return ()
+    width = max(map(len, lines))
+    used = [False] * width
+    for line in lines:
+        for place, character in enumerate(line):
+            used[place] = used[place] or character != " "
+    text = "".join("x" if each else " " for each in used)
+    gaps = tuple(match.span() for match in re.finditer(" +", text) if match.start() > 0)
+    rows = [_placed(line, gaps) for line in lines]
+    full = [sum(bool(row[index]) for row in rows if len(row) > index) for index in range(len(gaps) + 1)]
+    if not gaps or not all(rows[0]) or min(full) < len(lines) / 5:
+        return ()
+    return gaps if any(look.is_typed for look in looks_of(rows[1:], len(gaps) + 1)) else ()
+
+
+def _placed(line: str, gaps: Sequence[tuple[int, int]]) -> list[str]:
+    """The cells between gaps; the whole line as one cell if it crosses them."""
+    cells: list[str] = []
+    start = 0
+    for begin, end in gaps:
+        blank = line.rfind(" ", begin, end) if len(line) > begin else begin
+        if blank < 0:
+            return [line.strip()]
+        cells.append(line[start:blank].strip())
+        start = blank
+    return [*cells, line[start:].strip()] if not is_row_count(line) else [line.strip()]
+
+
+def find_single_quotes(text: str, delimiters: Sequence[str], known: Known) -> Layout | None:
+    """Texts in single quotes, as ARFF tools write them; None unless a quoted text needs its quotes, or is known without them."""
+    needed = [match for match in _QUOTED.finditer(text) if any(c in " ,;\t|\\'" for c in match[1])]
+    if len(needed) < (1 if known else 2):
+        return None
+    before = {text[: match.start()].rstrip(" ")[-1:] for match in needed[:_TOP]}
+    best: tuple[tuple[float, int], str] | None = None
+    for delimiter in delimiters:
+        if not before & {delimiter, "\n"}:
+            continue
+        mark = "\2"
+        rows = list(csv.reader(io.StringIO(_requoted(text, delimiter, mark), newline=""), delimiter=delimiter))
+        rows = [row for row in rows if any(cell.strip() for cell in row)]
+        width, count = Counter(map(len, rows)).most_common(1)[0] if rows else (1, 0)
+        if width < 2 or not _are_quoted([row for row in rows[1:] if len(row) == width], delimiter, mark, known):
+            continue
+        rank = (count / len(rows), width)
+        if best is None or rank > best[0]:
+            best = rank, delimiter
+    if best is None:
+        return None
+    delimiter = best[1]
+    return Layout(
+        "Texts are in single quotes.",
+        "quotes removed",
+        delimiter,
+        whole=lambda text: _requoted(text, delimiter),
+        delimiter=delimiter,
+    )
+
+
+def _are_quoted(rows: Sequence[Sequence[str]], delimiter: str, mark: str, known: Known) -> bool:
+    needed = 0
+    for column in zip(*rows, strict=True):
+        quoted = [cell[1:] for cell in column if cell.startswith(mark)]
+        if not quoted:
+            continue
+        if any(" " in cell.strip() for cell in column if not cell.startswith(mark)):
+            return False
+        if any(f"'{cell}'" in known.texts for cell in quoted):
+            return False
+        needed += sum(any(c in " '\\\n" or c == delimiter for c in cell) for cell in quoted)
+    return needed > (0 if known else 1)
+
+
+def _requoted(text: str, delimiter: str, mark: str = "") -> str:
+    """A text with double quotes where it has single ones."""
+    d = re.escape(delimiter)
+    fields = re.compile(
+        rf"""[^\S\n{d}]*(?:("(?:[^"]|"")*")|'((?:[^'\\]|\\.|'')*)'(?=\s*(?:{d}|\n|\Z))|([^{d}\n]*))([^\S\n{d}]*(?:{d}|\n|\Z)|)""",
+        re.DOTALL,
+    )
+
+    def replace(match: re.Match[str]) -> str:
+        if match[2] is None:
+            return match[0]
+        content = mark + _unescaped(match[2])
+        if mark or any(c in '"\n\r' or c == delimiter for c in content):
+            content = '"' + content.replace('"', '""') + '"'
+        return content + match[4]
+
+    return fields.sub(replace, text)
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(lambda match: match[1] or match[0][0], text)
+
+
+def find_doubled(records: Sequence[Sequence[str]], text: str, delimiter: str) -> Layout | None:
+    """Fields with two delimiters between them, in every line or in some; None if the empty fields may be missing cells."""
+    header = [cell.strip() for cell in records[0]]
+    if len(records) < 2 or not any("" in row[1:-1] for row in records):
+        return None
+    if len(header) > 2 and len(header) % 2 and all(bool(cell) == (i % 2 == 0) for i, cell in enumerate(header)):
+        if all(len(row) == len(header) and not any(map(str.strip, row[1::2])) for row in records):
+            return find_pairs(text, (2 * delimiter,))
+        return None
+    width = Counter(map(len, records)).most_common(1)[0][0]
+    longer = [row for row in records if len(row) > width]
+    filled = [sum(1 for cell in row if cell.strip()) for row in records]
+    if not longer or any(count != width for count in filled):
+        return None
+
+    def cells(line: str) -> list[str]:
+        found = next(csv.reader([line], delimiter=delimiter))
+        kept = [cell for cell in found if cell.strip()]
+        return kept if len(found) > width and len(kept) == width else found
+
+    return Layout("Some delimiters are doubled.", "read as one delimiter", delimiter, cells)
+
+
+def find_pairs(text: str, delimiters: Sequence[str]) -> Layout | None:
+    """Fields separated by two characters, such as `::`."""
+    lines = [line for line in text.split("\n", 600)[:500] if line.strip() and not is_row_count(line)]
+    for delimiter in delimiters:
+        counts = Counter(line.count(delimiter) for line in lines)
+        count, n = counts.most_common(1)[0]
+        if count and n >= _AGREE * len(lines):
+            return Layout(
+                f"Fields are separated by {delimiter!r}.",
+                "split there",
+                delimiter[0],
+                lambda line, delimiter=delimiter: [cell.strip() for cell in line.split(delimiter)],
+            )
+    return None
