@@ -20,8 +20,6 @@ def test_a_folder_has_the_bundle_and_its_signature(tmp_path, capsys):
     assert capsys.readouterr().out.split() == [str(folder)]
     assert (folder / "artifacts" / "model.tabapp").read_bytes() == bundle.read_bytes()
     description = (folder / "MLmodel").read_text()
-    assert '"type": "double", "name": "age"' in description
-    assert '"type": "string", "name": "color"' in description
     assert "probability_yes" in description
     assert "tabapp==" in (folder / "requirements.txt").read_text()
     with pytest.raises(UsageError, match="is not empty"):

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from tabapp import __version__, files
 from tabapp.bundle.files.contents import Contents
-from tabapp.data.schema import Column, Schema
+from tabapp.data.schema import Schema
 from tabapp.errors import UsageError
 from tabapp.printable import escape_json
 
-MLFLOW_VERSION = "2.13.0"
-"""The oldest version that reads such a folder."""
+MLFLOW_VERSION = "2.19.0"
+"""The oldest version that reads such a folder: the first with the type `any`."""
 _SCRIPT = '''\
 """Predicts with a tabapp bundle; MLflow runs this file when it loads the model."""
 
@@ -34,12 +34,11 @@ class TabappModel(mlflow.pyfunc.PythonModel):
     def predict(self, context, model_input, params=None):
         predictor = self.predictor
         if not predictor.classes:
-            interval = predictor.predict_interval(model_input)
-            interval.insert(0, "prediction", (interval["low"] + interval["high"]) / 2)
-            return interval
-        found = predictor.predict_proba(model_input)
-        labels = predictor.predict(model_input).rename("prediction")
-        return pd.concat([labels, found.add_prefix("probability_")], axis=1)
+            found = predictor.predict_interval(model_input)
+        else:
+            found = predictor.predict_proba(model_input).add_prefix("probability_")
+        prediction = predictor.predict(model_input).rename("prediction")
+        return pd.concat([prediction, found], axis=1)
 
 
 mlflow.models.set_model(TabappModel())
@@ -103,17 +102,9 @@ utc_time_created: '{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}'
 
 
 def _inputs(schema: Schema) -> list[dict[str, object]]:
-    return [{"type": _type_of(column), "name": column.name, "required": False} for column in schema.inputs]
-
-
-def _type_of(column: Column) -> str:
-    """MLflow's type of a column. Numbers with units, and dates, are read from text as in the training file."""
-    is_plain = (
-        column.kind == "numeric"
-        and (column.unit, column.decimal, column.thousands) == (None, ".", None)
-        and column.notation in ("exact", "open")
-    )
-    return "double" if is_plain else "string"
+    """The features. MLflow refuses a column of another type than the declared one, such as int64 for double or a category for
+    string. pandas has the cells of one file in several types, which tabapp reads alike."""
+    return [{"type": "any", "name": column.name, "required": False} for column in schema.inputs]
 
 
 def _outputs(schema: Schema) -> list[dict[str, object]]:

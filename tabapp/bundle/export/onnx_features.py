@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tabapp.bundle.export.onnx_dates import Dates
 from tabapp.bundle.export.onnx_graph import Graph, NotConvertible
+from tabapp.bundle.export.spellings import missing_texts, with_other_texts
 from tabapp.data.schema import Schema
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureSpec
 from tabapp.features.columns import BooleanStep, CategoricalStep, DatetimeStep, NumericStep
@@ -53,6 +54,7 @@ class Features:
         self._dates: dict[str, Dates] = {}
         self._numbers: dict[int, str] = {}
         state = preparer.state
+        self._shifted = {state.kept_numeric[shift.index] for shift in state.shifts}
         self._columns: list[tuple[str, int]] = [
             (str(i), place) for i, step in enumerate(state.steps) for place in range(len(step.names()))
         ]
@@ -77,7 +79,8 @@ class Features:
                 number = int(source.split()[1])
                 step = state.steps[state.encoded[number].step]
                 assert isinstance(step, CategoricalStep)
-                self._numbers[index] = self._encoded(step, self._preparer.encodings[number].means[:, place])
+                means, is_shifted = self._preparer.encodings[number].means[:, place], index in self._shifted
+                self._numbers[index] = self._encoded(step, means, in_double=is_shifted)
             else:
                 self._numbers[index] = self._of_step(state.steps[int(source)], place)
         return self._numbers[index]
@@ -87,13 +90,13 @@ class Features:
         if isinstance(step, NumericStep):
             return graph.number(step.column)
         if isinstance(step, BooleanStep):
-            return graph.looked_up(step.column, {step.false: 0.0, step.true: 1.0}, np.nan)
+            return self._looked_up(step.column, {step.false: 0.0, step.true: 1.0}, np.nan, np.nan)
         if isinstance(step, CategoricalStep):
             if step.frequency and place == 0:
                 counts = dict(zip(step.levels, map(float, step.counts), strict=True))
-                return graph.looked_up(step.column, counts | self._missing(step, np.nan), 1.0)
+                return self._looked_up(step.column, counts, np.nan, 1.0)
             ranks = {level: float(rank) for rank, level in enumerate(step.order)}
-            return graph.looked_up(step.column, ranks, np.nan)
+            return self._looked_up(step.column, ranks, np.nan, np.nan)
         if isinstance(step, DatetimeStep):
             if step.column not in self._dates:
                 self._dates[step.column] = Dates(graph, step)
@@ -106,7 +109,7 @@ class Features:
         if isinstance(feature, Deviation):
             step = self._preparer.state.steps[feature.step]
             assert isinstance(step, CategoricalStep)
-            second, operation = self._encoded(step, self._preparer.means[number]), "Sub"
+            second, operation = self._encoded(step, self._preparer.means[number], in_double=True), "Sub"
             first = self._number(feature.number)
         else:
             first, second = self._number(feature.first), self._number(feature.second)
@@ -220,18 +223,19 @@ class Features:
     def _codes(self, step: Any) -> str:
         assert isinstance(step, CategoricalStep)
         codes = {level: float(code) for code, level in enumerate(step.levels, start=FIRST_LEVEL)}
-        return self._graph.looked_up(step.column, codes | self._missing(step, MISSING), UNSEEN)
+        return self._looked_up(step.column, codes, MISSING, UNSEEN)
 
-    def _encoded(self, step: CategoricalStep, means: npt.NDArray[Any]) -> str:
+    def _encoded(self, step: CategoricalStep, means: npt.NDArray[Any], *, in_double: bool) -> str:
         values = {level: float(means[code]) for code, level in enumerate(step.levels, start=FIRST_LEVEL)}
-        return self._graph.looked_up(
-            step.column, values | self._missing(step, float(means[MISSING])), float(means[UNSEEN])
-        )
+        return self._looked_up(step.column, values, float(means[MISSING]), float(means[UNSEEN]), in_double=in_double)
 
-    def _missing(self, step: CategoricalStep, value: float) -> dict[str, float]:
-        """The texts of a missing cell, which no level has."""
-        spellings = ("", *self._schema.column(step.column).missing_spellings)
-        return {spelling: value for spelling in spellings if spelling not in step.levels}
+    def _looked_up(
+        self, name: str, values: dict[str, float], missing: float, unseen: float, *, in_double: bool = False
+    ) -> str:
+        """(rows, 1) the number of each level of a column, of missing cells and of all other texts."""
+        column = self._schema.column(name)
+        every = dict.fromkeys(missing_texts(column), missing) | with_other_texts(values, column)
+        return self._graph.looked_up(name, every, unseen, in_double=in_double)
 
 
 def _joined(graph: Graph, parts: Sequence[str]) -> str | None:

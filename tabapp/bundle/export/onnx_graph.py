@@ -111,16 +111,26 @@ class Graph:
             self._constants[constant.name] = constant
         return renamed(inner.output[0].name)
 
-    def looked_up(self, column: str, values: dict[str, float], other: float) -> str:
-        """(rows, 1) the number of each text of a column, `other` for all others."""
-        return self.add(
-            "LabelEncoder",
-            self.text(column),
-            domain="ai.onnx.ml",
-            keys_strings=list(values),
-            values_floats=[float(value) for value in values.values()],
-            default_float=float(other),
-        )
+    def looked_up(self, column: str, values: dict[str, float], other: float, *, in_double: bool = False) -> str:
+        """(rows, 1) the number of each text of a column, `other` for all others, as float or double."""
+        numbers = np.array([*values.values(), other], dtype=np.float64)
+        parts = [numbers]
+        if in_double:
+            # The operator has numbers of single precision only.
+            rounded = numbers.astype(np.float32).astype(np.float64)
+            parts = [rounded, numbers - rounded]
+        found = [
+            self.add(
+                "LabelEncoder",
+                self.text(column),
+                domain="ai.onnx.ml",
+                keys_strings=list(values),
+                values_floats=part[:-1].tolist(),
+                default_float=float(part[-1]),
+            )
+            for part in parts
+        ]
+        return self.add("Add", *(self.cast(each, "double") for each in found)) if in_double else found[0]
 
     def model(self, outputs: Sequence[tuple[str, str, str, Sequence[int | str]]], notes: dict[str, str]) -> Any:
         """The model.

@@ -16,6 +16,7 @@ import numpy as np
 
 from tabapp import files
 from tabapp.bundle.export.code_text import comment, sql_name, sql_text
+from tabapp.bundle.export.spellings import booleans_of_databases
 from tabapp.bundle.files.records import IntervalScale
 from tabapp.bundle.prediction.load import LoadedBundle, load_bundle
 from tabapp.bundle.prediction.local import LocalPredictor
@@ -228,9 +229,13 @@ def _of_derived(feature: Derived, numbers: Sequence[Source | None]) -> Source | 
 def _of_step(step: Any) -> list[Source | None]:
     nan = float("nan")
     if isinstance(step, NumericStep):
-        return [Number(_column(step.column))]
+        # SQLite compares a text with a number without reading the text.
+        return [Number(f"({_column(step.column)} + 0.0)")]
     if isinstance(step, BooleanStep):
-        return [Levels(step.column, {step.false: 0.0, step.true: 1.0}, nan, nan)]
+        values = {step.false: 0.0, step.true: 1.0}
+        spelled = booleans_of_databases(tuple(values))
+        values |= {text: values[level] for level, texts in spelled.items() for text in texts}
+        return [Levels(step.column, values, nan, nan)]
     if isinstance(step, CategoricalStep):
         made: list[Source | None] = []
         if step.frequency:
