@@ -73,6 +73,8 @@ _SUPERSCRIPT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+"
 _TO_POWER = re.compile("10([⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
 _ONLY_POWER = re.compile(r"10(?:\^|\*\*)")
 _VULGAR = re.compile("(?<=[0-9])?[¼½¾⅓⅔⅛⅜⅝⅞]")
+_ORDINALS = frozenset({"st", "nd", "rd", "th"})
+_MOST_MARKS = 2
 _LARGEST_POWER = 300
 _DENOMINATORS = frozenset({2, 3, 4, 5, 6, 8, 10, 12, 16, 32, 64})
 _CHARACTERS = {
@@ -133,7 +135,7 @@ def parts_of(text: str) -> Cell | None:
     if _ONLY_POWER.match(text):
         text = "1*" + text
     found = _CELL.fullmatch(text)
-    if found is None:
+    if found is None or (found["sign"] and found["inner"] and not found["currency"]):
         return None
     rest = found["rest"]
     if found["open"]:
@@ -179,7 +181,7 @@ def _after(rest: str) -> tuple[float, bool, str, str, list[str]] | None:
     """What follows a number: factor, whether a minus sign does, a letter, a unit, and marks; None for anything else."""
     marks: list[str] = []
     scale, trailing, letter, units = 1.0, False, "", list[str]()
-    while rest and (found := _MARK_AFTER.search(rest)):
+    while rest and len(marks) < _MOST_MARKS and (found := _MARK_AFTER.search(rest)):
         mark = found[1]
         if mark[0] == "(":
             word = mark[1:-1]
@@ -207,7 +209,7 @@ def _after(rest: str) -> tuple[float, bool, str, str, list[str]] | None:
             if letter:
                 return None
             letter = word
-        elif any(map(str.isdigit, word)) and not is_known_unit(word):
+        elif bare in _ORDINALS or (any(map(str.isdigit, word)) and not is_known_unit(word)):
             return None
         else:
             units.append(word)

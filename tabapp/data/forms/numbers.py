@@ -114,21 +114,10 @@ def read_cell(text: str, form: NumberFormat) -> tuple[float | None, str | None]:
 
 def value_of(cell: Cell, form: NumberFormat) -> tuple[float | None, str | None]:
     """The value of a cell and its mark in a column of this format; both are None if it does not follow the format."""
-    number = _core_value(cell, form)
-    factor, mark, unit = cell.scale, cell.mark, cell.unit
-    negative = cell.negative
-    if letter := cell.letter:
-        lower = letter.lower().rstrip(".")
-        if form.notation == "magnitude" and (times := LETTERS.get(letter, _CRORE if lower == "cr" else None)):
-            factor *= times
-        elif form.notation == "flags" and (lower in FLAGS or letter in MORE_FLAGS):
-            mark = (mark or "") + FLAGS.get(lower, letter)
-        elif form.notation in ("CR", "DR") and lower in CREDIT:
-            negative ^= CREDIT[lower] == form.notation
-        elif len(lower) > 1 and lower in FLAGS:
-            mark = (mark or "") + FLAGS[lower]
-        else:
-            unit = f"{unit} {letter}".strip()
+    number, letter = _core_value(cell, form), letter_of(cell, form)
+    factor, unit = cell.scale * letter.factor, f"{cell.unit} {letter.unit}".strip()
+    mark = "".join(filter(None, (cell.mark, letter.mark))) or None
+    negative = cell.negative ^ letter.negative
     if unit:
         times = None if form.unit is None else unit_factor(unit, form.unit)
         if times is None:
@@ -143,6 +132,32 @@ def value_of(cell: Cell, form: NumberFormat) -> tuple[float | None, str | None]:
 
 _CRORE = 1e7
 PERCENT = 100.0
+
+
+@dataclass(frozen=True)
+class Letter:
+    """What a letter after a number means: a factor, a minus sign, a mark, or a unit."""
+
+    factor: float = 1.0
+    negative: bool = False
+    mark: str | None = None
+    unit: str = ""
+
+
+def letter_of(cell: Cell, form: NumberFormat) -> Letter:
+    """The meaning of the letter of a cell in a column of this format."""
+    letter, lower = cell.letter, cell.letter.lower().rstrip(".")
+    if not letter:
+        return Letter()
+    if form.notation == "magnitude" and (times := LETTERS.get(letter, _CRORE if lower == "cr" else None)):
+        return Letter(factor=times)
+    if form.notation == "flags" and (lower in FLAGS or letter in MORE_FLAGS):
+        return Letter(mark=FLAGS.get(lower, letter))
+    if form.notation in ("CR", "DR") and lower in CREDIT:
+        return Letter(negative=CREDIT[lower] == form.notation)
+    if len(lower) > 1 and lower in FLAGS:
+        return Letter(mark=FLAGS[lower])
+    return Letter(unit=letter)
 
 
 def _core_value(cell: Cell, form: NumberFormat) -> float | None:

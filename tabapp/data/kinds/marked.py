@@ -12,7 +12,7 @@ import polars as pl
 
 from tabapp.data.counts import Values
 from tabapp.data.forms.cells import CREDIT, FLAGS, LETTERS, MORE_FLAGS, POWER_LETTERS, Cell, parts_of
-from tabapp.data.forms.clock import CLOCK, MINUTES
+from tabapp.data.forms.clock import CLOCK, CLOCKS, MINUTES
 from tabapp.data.forms.numbers import LEADING_ZERO, NumberFormat, number_format, parse_numbers, value_of
 from tabapp.data.forms.units import canonical_unit, currency_of, is_known_unit
 from tabapp.data.small import any_contains
@@ -30,7 +30,8 @@ _FEWEST_DISTINCT, _FEWEST_WITH_MARKS = 20, 10
 _MOST_CLEARLY = 0.5
 _ALIKE = 5.0
 """Largest ratio of the medians of numbers with a unit and without one that are on the same scale."""
-_MOST_ODD = 0.01
+_MOST_ODD, _OFTEN = 0.01, 2
+"""Texts are odd if they are at most this share of the cells and none occurs more often."""
 _MOST_BARE = 0.05
 """A word that is no known unit is one only if few numbers are without it."""
 
@@ -84,8 +85,6 @@ def is_convincing(values: Values, found: Found) -> bool:
         return n_distinct >= _FEWEST_DISTINCT or (
             n_distinct >= _FEWEST_WITH_MARKS and found.n_marked < _MOST_CLEARLY * values.n_present
         )
-    if 1 - found.share <= _MOST_ODD and _are_single(values, found):
-        return n_distinct >= 2 or not any_contains(texts, "[0-9]")
     if n_distinct < _FEWEST_DISTINCT:
         return False
     has_digits = any_contains(texts, "[0-9]")
@@ -94,9 +93,21 @@ def is_convincing(values: Values, found: Found) -> bool:
     return found.share >= _AGREE and not has_digits
 
 
-def _are_single(values: Values, found: Found) -> bool:
-    """Whether each text that is no number occurs once."""
-    return bool((values.count_array[found.numbers.is_null().to_numpy()] == 1).all())
+def without_odd(values: Values, found: Found) -> Values | None:
+    """The values without the texts that are no plain numbers; None if these are more than a few single cells.
+
+    Plain are the numbers with what most of them have beside them.
+    """
+    plain = parse_numbers(values.uniques, replace(found.form, notation="exact")).is_not_null()
+    if found.form.unit is not None and found.form.unit not in CLOCKS:
+        bare = parse_numbers(values.uniques, replace(found.form, unit=None, notation="exact")).is_not_null()
+        if values.count_array[bare.to_numpy()].sum() > values.n_present / 2:
+            plain = bare
+    counts = values.count_array[~plain.to_numpy()]
+    if not len(counts) or counts.max() > _OFTEN or counts.sum() > max(1, _MOST_ODD * values.n_present):
+        return None
+    odd = values.uniques.filter(~plain).to_list()
+    return Values(values.name, values.texts.set(values.texts.is_in(odd).fill_null(False), None))
 
 
 def _read(values: Values, cells: Sequence[Cell | None], form: NumberFormat) -> Found:

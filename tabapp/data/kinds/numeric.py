@@ -15,7 +15,7 @@ from tabapp.data.forms.moments import are_timestamps
 from tabapp.data.forms.numbers import EXACT_INTEGER, LEADING_ZERO, PLAIN, NumberFormat, number_format
 from tabapp.data.forms.units import MAGNITUDES
 from tabapp.data.kinds.booleans import is_boolean
-from tabapp.data.kinds.marked import Found, find_numbers, is_convincing
+from tabapp.data.kinds.marked import Found, find_numbers, is_convincing, without_odd
 from tabapp.data.kinds.names import looks_like_id, names_code
 from tabapp.data.kinds.verdict import show, verdict
 from tabapp.data.schema import FEWEST_MARKED, Column
@@ -84,19 +84,15 @@ def _needs_marks(values: Values, form: NumberFormat) -> bool:
 def judge_marked(values: Values) -> Column | None:
     """Judge a column in which only some numbers have marks or units, or some texts are no numbers; None for any other."""
     found = find_numbers(values)
-    if found is None or not is_convincing(values, found):
+    if found is None:
         return None
-    unread = found.numbers.is_null()
-    if unread.any() and not found.n_marked:
-        # The kind is that of the column without the odd texts.
-        odd = values.uniques.filter(unread)
-        rest = Values(values.name, values.texts.set(values.texts.is_in(odd.to_list()).fill_null(False), None))
+    if (rest := without_odd(values, found)) is not None:
+        # A few odd cells do not change the kind of the column.
         other = None if is_boolean(rest) else judge_number(rest) or judge_clock(rest)
-        if other is None:
-            return None
-        if other.kind != "numeric":
+        if other is not None and other.kind != "numeric":
             return verdict(values, other.kind, other.reason, support=found.share, role_ignore=other.role == "ignore")
-    return marked_column(values, found)
+        return None if other is None else marked_column(values, found)
+    return marked_column(values, found) if is_convincing(values, found) else None
 
 
 def marked_column(values: Values, found: Found) -> Column:
