@@ -166,13 +166,13 @@ def abbreviated_months(draw: Draw) -> Drawn:
     )
 
 
-@situation()
+@situation(is_read=TRAINING)
 def two_digit_years(draw: Draw) -> Drawn:
     form = draw.pick("%d.%m.%y", "%d/%m/%y", "%d-%b-%y", "%d-%m-%y")
     return in_one_form(draw, lambda t: t.strftime(form))
 
 
-@situation()
+@situation(is_read=TRAINING)
 def national_forms(draw: Draw) -> Drawn:
     form = draw.pick(
         "%d.%m.%Y",
@@ -229,14 +229,14 @@ def open_ends(draw: Draw) -> Drawn:
     with_time = len(end) > 10
 
     def odd(value: Value) -> Cell:
-        return Cell(end, None, end)
+        return Cell(end, None, end[:10])
 
     form = "%Y-%m-%d %H:%M:%S" if with_time else "%Y-%m-%d"
     step = SECOND if with_time else DAY
     column = draw.column(
         "valid until", lambda: draw.moment(step), lambda v: at(v).strftime(form), odd, draw.share(0.02, 0.6)
     )
-    return Drawn([_without_marks(column, draw)])
+    return Drawn([column])
 
 
 @situation(formats=("parquet",))
@@ -254,15 +254,7 @@ def stored_open_ends(draw: Draw) -> Drawn:
         return Cells(cells.texts, cells.values, cells.marks, days)
 
     column = Field(column.name, typed(column.training), typed(column.new))
-    return Drawn([_without_marks(column, draw)])
-
-
-def _without_marks(column: Field, draw: Draw) -> Field:
-    """A model that has seen no mark can use none: in new rows, the moment is missing."""
-    if draw.phase == "training":
-        return column
-    new = column.new
-    return Field(column.name, column.training, Cells(new.texts, new.values, (), new.stored))
+    return Drawn([column])
 
 
 @situation(formats=("parquet",))

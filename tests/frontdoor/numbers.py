@@ -54,7 +54,8 @@ def both_limits(draw: Draw) -> Drawn:
 @situation(is_read=TRAINING)
 def approximate(draw: Draw) -> Drawn:
     mark = draw.pick("~", "≈")
-    return written(draw, "distance", lambda v: (f"{mark}{v:.2f}", round(v, 2), mark), draw.share(0.02, 0.5))
+    # Both signs are one mark.
+    return written(draw, "distance", lambda v: (f"{mark}{v:.2f}", round(v, 2), "~"), draw.share(0.02, 0.5))
 
 
 @situation(is_read=TRAINING)
@@ -90,9 +91,9 @@ def other_minus_signs(draw: Draw) -> Drawn:
 
 @situation(is_read=SAID)
 def credit_and_debit(draw: Draw) -> Drawn:
-    def odd(v: float) -> tuple[str, float, str]:
+    def odd(v: float) -> tuple[str, float, None]:
         mark = draw.pick("CR", "DR")
-        return f"{v:.2f} {mark}", round(v, 2) * (-1 if mark == "DR" else 1), mark
+        return f"{v:.2f} {mark}", round(v, 2) * (-1 if mark == "DR" else 1), None
 
     return written(draw, "posting", odd, draw.share(0.1, 1.0))
 
@@ -281,7 +282,7 @@ def spaces_in_numbers(draw: Draw) -> Drawn:
     return written(draw, "payment", lambda v: (f"{space}{v:.2f}{space}", round(v, 2), None), draw.share(0.05, 1.0))
 
 
-@situation(is_read=TRAINING)
+@situation(is_read=SAID)
 def large_offsets(draw: Draw) -> Drawn:
     offset = float(draw.pick("1000000000", "10000000000", "1700000000", "202403130000"))
     whole = lambda: offset + float(draw.rng.integers(2_000))  # noqa: E731

@@ -80,12 +80,14 @@ class Outcome:
     false_alarms: list[str]
 
     def silent(self) -> list[str]:
-        """Differences that no sentence mentions."""
+        """Differences that no sentence mentions. What training differs in need not be repeated for new rows."""
+        known = {one.name for one in self.differences["training"]}
+        found: list[tuple[Phase, Difference]] = [("training", one) for one in self.differences["training"]]
+        found += [("prediction", one) for one in self.differences["prediction"] if one.name not in known]
         return [
-            f"{phase}: {one.name!r}: {one.what}; said: {self.said[phase]}"
-            for phase, found in self.differences.items()
-            for one in found
-            if not one.is_said(self.said[phase])
+            f"{side}: {one.name!r}: {one.what}; said: {self.said[side]}"
+            for side, one in found
+            if not one.is_said(self.said[side])
         ]
 
 

@@ -112,13 +112,15 @@ class Draw:
             plain: the usual text of a value.
             odd: the unusual text of a value, the value of the cell, and its mark.
             share: of unusual cells where there are any.
+
+        A model that has seen no mark cannot use one, so that marks of new rows alone are not part of the truth.
         """
         sides: list[Cells] = []
         for size, is_odd in zip(self.sizes, (self.phase == "training", True), strict=True):
             drawn = [value() for _ in range(size)]
             flags = self.flags(size, share) if is_odd else [False] * size
             cells = [odd(v) if flag else Cell(plain(v), v) for v, flag in zip(drawn, flags, strict=True)]
-            marks = [cell.mark for cell in cells]
+            marks = [cell.mark for cell in cells] if self.phase == "training" else []
             sides.append(Cells([c.text for c in cells], [c.value for c in cells], marks if any(marks) else ()))
         return Field(name, *sides, scales)
 
