@@ -50,8 +50,11 @@ _EPOCHS: dict[NumberForm, str] = {
 _SERIAL = r"^[1-6]\d{4}(?:\.\d+)?$"
 """Day numbers of spreadsheets between 1927 and 2091."""
 _NUMBER = r"^[+-]?\d+(?:\.\d+)?$"
-COMPACT_DATE = r"^(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:(?:[01]\d|2[0-3])(?:[0-5]\d){1,2})?$"
-"""Numbers that may be dates without separators, also with hours and minutes or seconds."""
+COMPACT_DATE = (
+    r"^(?:(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:(?:[01]\d|2[0-3])(?:[0-5]\d){1,2})?"
+    r"|(?:0[1-9]|1[0-2])\.(?:19|20)\d{2})$"
+)
+"""Numbers that may be dates: 20240131, also with hours and minutes or seconds, and 01.2024."""
 _TRIPLE = r"(?:[^\W\d]+\.?,? ?)?(\d{1,2})([-/.]) ?(\d{1,2})[-/.] ?'?(\d{4}|\d{2})"
 _LEGACY = re.compile(r"(?=.*%[Yy])(?:%[aAbBdHIMmpSYyz]|%\.f|[-/., :TZUC]){1,24}")
 """strptime formats, which earlier versions stored."""
@@ -111,9 +114,21 @@ def read_moments(texts: pl.Series, form: str, open_ends: Collection[str] = ()) -
     """Read stripped texts.
 
     Args:
-        form: a format of a schema: how numbers are read, and which number of 03/04/24 comes first.
+        form: a format of a schema: how numbers are read, and which number of 03/04/24 comes first. With "iso", the texts
+            themselves decide, if only one order fits them.
         open_ends: further texts and days that stand for no date in this column.
     """
+    reading = _read(texts, form, open_ends)
+    if form in NUMBER_FORMS or order_of(form) != "iso":
+        return reading
+    unread = (texts.is_not_null() & reading.moments.is_null() & reading.ends.is_null()).to_numpy()
+    if not unread.any():
+        return reading
+    order, rival = find_order(texts.drop_nulls().unique())
+    return reading if order == "iso" or rival is not None else _read(texts, order, open_ends)
+
+
+def _read(texts: pl.Series, form: str, open_ends: Collection[str]) -> Reading:
     ends = {end: end for end in open_ends}
     if len(texts) <= SMALL:
         cells: list[str | None] = texts.to_list()
