@@ -25,7 +25,7 @@ _NUMBER = r"^[0-9]{5}(?:\.[0-9]+)?$|^1(?:[0-9]{9}|[0-9]{12}|[0-9]{15}|[0-9]{18})
 
 @check(
     "moments",
-    description="Dates of a column have open ends or fit another order as well, or only some moments have an offset from UTC.",
+    description="Dates of a column have open ends, or fit another order or calendar; or only some moments have an offset from UTC.",
     remedy="Compare the quoted cells with how they are read; write dates as YYYY-MM-DD and moments with their offset.",
     rank=61,
 )
@@ -46,6 +46,7 @@ def moments(evidence: Evidence) -> Iterator[DataWarning]:
             found.append((message, action))
         found += _zone_names(values) if column.zone is not None else []
         found += [] if is_number_form(form) else _numbers(values)
+        found += _other_calendar(column)
         for message, action in found:
             yield DataWarning(check="moments", column=column.name, message=message, action=action)
 
@@ -104,6 +105,14 @@ def _numbers(values: Values) -> list[tuple[str, str]]:
     what = "days since 1899-12-30, as in spreadsheets" if len(example.partition(".")[0]) == 5 else "time since 1970"
     message = f"{count:,} of {values.n_present:,} dates are numbers, such as {show(example)}."
     return [(message, f"read as {what}, here {read}; correct them if they are no dates")]
+
+
+def _other_calendar(column: Column) -> list[tuple[str, str]]:
+    low, high = (column.low_text or "")[:4], (column.high_text or "")[:4]
+    if not "1300" <= low <= high <= "1500":
+        return []
+    message = f"All dates are in the years {low} to {high}, as those of the Iranian and the Islamic calendar."
+    return [(message, "read as dates of the Gregorian calendar; convert them if they are of another one")]
 
 
 def _counted(ends: pl.Series, values: Values) -> Counter[str]:

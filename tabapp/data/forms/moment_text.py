@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from datetime import date
+from datetime import date, datetime, timedelta
+from functools import cache
 from typing import Literal, NamedTuple
+from zoneinfo import ZoneInfo, available_timezones
 
 from tabapp.data.forms.calendar_names import MONTHS, WEEKDAYS, ZONES
 
@@ -70,7 +72,8 @@ _TIME = (
     r"(?: ?(?P<half>[ap])(?:\.? ?m\.?)?)?"
 )
 _ZONE = (
-    r"(?: ?(?:utc|gmt|ut)? ?(?P<sign>[+\-\u2212])(?P<zone_hours>\d{1,2})(?::?(?P<zone_minutes>\d{2}))?| ?(?P<zone>[a-z]{1,4}))?"
+    r"(?: ?(?:utc|gmt|ut)? ?(?P<sign>[+\-\u2212])(?P<zone_hours>\d{1,2})(?::?(?P<zone_minutes>\d{2}))?"
+    r"(?: [a-z]{2,5})?| ?(?P<zone>[a-z]{1,4})| (?P<place>[a-z]+/[a-z_]+(?:/[a-z_]+)?))?"
     r"(?: ?\([^()]*\)| ?\[[^\[\]]*\])?"
 )
 _NAME = r"(?P<name>[^\W\d_]{3,12})\.?"
@@ -85,7 +88,7 @@ _DAY_FORMS: tuple[tuple[str, Precision], ...] = (
     (rf"(?P<year>\d{{4}})[-/ .]?{_NAME}[-/ .]?(?P<day>\d{{1,2}})", "day"),
     (r"(?P<year>\d{4})[年년] ?(?P<month>\d{1,2})[月월] ?(?P<day>\d{1,2})[日일]", "day"),
     (r"(?P<year>\d{4})(?P<month>\d{2})(?P<day>\d{2})", "day"),
-    (r"(?P<year>\d{4})-?w(?P<week>\d{2})(?:-?(?P<weekday>[1-7]))?", "week"),
+    (r"(?P<year>\d{4})[- ]?w(?P<week>\d{2})(?:-?(?P<weekday>[1-7]))?", "week"),
     (r"(?P<year>\d{4})-(?P<ordinal>\d{3})", "ordinal"),
 )
 _PERIODS: tuple[tuple[str, Precision], ...] = (
@@ -95,10 +98,10 @@ _PERIODS: tuple[tuple[str, Precision], ...] = (
     (rf"{_NAME}(?:[-/ ,]|, )?{_OF}(?P<year>\d{{4}})", "month"),
     (rf"{_NAME}(?:[-/]| ?')(?P<year>\d{{2}})", "month"),
     (rf"(?P<year>\d{{4}})[-/ ]?{_NAME}", "month"),
-    (r"(?P<year>\d{4})[-/ ]?q(?P<quarter>[1-4])", "quarter"),
-    (r"q(?P<quarter>[1-4])[-/ ]?(?P<year>\d{4})", "quarter"),
-    (r"(?P<quarter>[1-4])q[-/ ]?(?P<year>\d{4})", "quarter"),
-    (r"(?:kw|w)[- ]?(?P<week>\d{1,2})[-/ ](?P<year>\d{4})", "week"),
+    (r"(?P<year>\d{4})[-/ ]?[qt](?P<quarter>[1-4])", "quarter"),
+    (rf"[qt](?P<quarter>[1-4])[-/ ]?{_YEAR}", "quarter"),
+    (rf"(?P<quarter>[1-4])[qt][-/ ]?{_YEAR}", "quarter"),
+    (r"(?:kw|w|week)[- ]?(?P<week>\d{1,2})[-/ ](?P<year>\d{4})", "week"),
 )
 _COMPACT_TIME = r"(?P<cH>\d{2})(?P<cM>\d{2})(?:(?P<cS>\d{2})(?P<cF>\d{3})?)?"
 _PATTERNS: tuple[tuple[re.Pattern[str], Precision], ...] = (
@@ -166,6 +169,7 @@ def _moment(parts: dict[str, str], precision: Precision, order: Order) -> Moment
     if time is None:
         return None
     microseconds, zoned = time
+    zoned |= "place" in parts
     year = _full_year(year_text)
     end = _open_end(year, parts, year_text)
     if end is not None:
@@ -173,6 +177,11 @@ def _moment(parts: dict[str, str], precision: Precision, order: Order) -> Moment
     days = _days(year, parts, precision) if FIRST_YEAR <= year <= LAST_YEAR else None
     if days is None:
         return None
+    if "place" in parts:
+        offset = _offset_at(parts["place"], days * DAY + microseconds)
+        if offset is None:
+            return None
+        microseconds -= offset
     if "hour" in parts or "H" in parts or "cH" in parts:
         precision = "moment"
     return Moment(days * DAY + microseconds, None, precision, zoned, parts.get("zone"))
@@ -242,6 +251,18 @@ def _days(year: int, parts: dict[str, str], precision: Precision) -> int | None:
     except ValueError:
         return None
     return day - _UNIX_DAYS
+
+
+def _offset_at(place: str, microseconds: int) -> int | None:
+    """Microseconds that the clocks of a zone such as europe/berlin are ahead of UTC at a local time; None for other words."""
+    name = _places().get(place)
+    offset = name and ZoneInfo(name).utcoffset(datetime(1970, 1, 1) + timedelta(microseconds=microseconds))
+    return None if not isinstance(offset, timedelta) else offset // timedelta(microseconds=1)
+
+
+@cache
+def _places() -> dict[str, str]:
+    return {name.lower(): name for name in available_timezones()}
 
 
 def _time(parts: dict[str, str]) -> tuple[int, bool] | None:

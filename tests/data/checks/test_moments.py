@@ -46,6 +46,10 @@ SUSPECT: dict[str, tuple[list[str], list[str]]] = {
     ),
     "day numbers among dates": (replaced(DAYS, number="45364"), ["10 of", "'45364'", "2024-03-13 00:00:00"]),
     "timestamps among dates": (replaced(DAYS, number="1710299106"), ["10 of", "since 1970", "2024-03-13 03:05:06"]),
+    "another calendar": (
+        [f"140{i % 4}-0{1 + i % 9}-{1 + i % 28:02}" for i in range(N)],
+        ["1400 to 1403", "Gregorian calendar"],
+    ),
     "mostly dates": (
         [f"about {i}" if i % 4 == 0 else day for i, day in enumerate(DAYS)],
         ["75% of the cells are dates", "'about", "--kind when=datetime"],
