@@ -11,10 +11,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tabapp.bundle.export.script import write_script
+from tabapp.bundle.export.script import _feature, write_script
 from tabapp.bundle.prediction.load import load_bundle
 from tabapp.bundle.writing.write import write_bundle
 from tabapp.cli.main import run_command_line
+from tabapp.data.schema import Column
+from tabapp.data.typed import typed_column
 from tabapp.errors import UsageError
 from tests.bundle.making import make_contents, text_table
 from tests.bundle.portable import BOOSTERS, DERIVED, POISSON, make_bundle
@@ -85,6 +87,28 @@ def test_a_date_column_becomes_its_parts(tmp_path, monkeypatch):
     dates = text_table("regression", n_rows=5)["joined"].str.to_date()
     assert made["joined month"].tolist() == dates.dt.month().to_list()
     assert made["joined days"].tolist() == dates.to_physical().to_list()
+
+
+@pytest.mark.parametrize(
+    ("form", "texts"),
+    [
+        ("iso", ["2024-03-13", "2024-03-13T03:05:06Z", "2024-03-13 03:05:06+02:00", "9999-12-31", "soon", None]),
+        ("day first", ["03/04/2024", "28.10.2021 05:30", "2024-03-13"]),
+        ("month first", ["03/04/2024", "3/13/2024 3:05 PM", "31 May 2024"]),
+        ("%d/%m/%Y", ["03/04/2024", "28/10/2021"]),
+        ("epoch s", ["1710299106", "1710299107"]),
+        ("excel", ["45364", "45364.5"]),
+    ],
+)
+def test_a_script_reads_the_same_moments(form, texts):
+    column = Column(name="when", kind="datetime", reason="", datetime_format=form, open_ends=("9999-12-31", "soon"))
+    expected = typed_column(pl.Series("when", texts, dtype=pl.String), column)
+    pandas = pytest.importorskip("pandas")
+    names = {"pd": pandas, "number": lambda cells: pandas.to_numeric(cells, errors="coerce"), "made": {}}
+    names["table"] = pandas.DataFrame({"when": texts}, dtype="string")
+    exec("\n".join(_feature(column)), names)
+    read = [None if pandas.isna(each) else each.to_pydatetime() for each in names["dates"]]
+    assert read == expected.to_list()
 
 
 def test_features_made_from_two_numbers_are_made_again(tmp_path, monkeypatch):

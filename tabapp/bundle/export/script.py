@@ -229,6 +229,8 @@ def _number(column: Column) -> str:
 def _feature(column: Column) -> list[str]:
     """Lines that compute the features of a column."""
     name, cells = repr(column.name), f"table[{column.name!r}]"
+    if column.marks_of is not None:
+        return [f"# The marks of the column {comment(column.marks_of)} are left out."]
     if column.kind == "numeric":
         return [f"made[{name}] = {_number(column)}"]
     if column.kind in ("categorical", "boolean"):
