@@ -13,6 +13,7 @@ import polars as pl
 from tabapp import metrics
 from tabapp.bundle.files.contents import open_bundle
 from tabapp.bundle.writing.threshold import set_threshold
+from tabapp.column_names import ColumnNames
 from tabapp.data.columns import column_of
 from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.engine.fit.numbering import UsableRows
@@ -148,8 +149,10 @@ def measure_fairness(run: FinishedRun, column: str) -> FairnessReady:
     Raises:
         UsageError: there is no such column, or it has fewer than two groups with enough rows.
     """
-    known = {each.name: each for each in run.data.schema.columns}
-    if column not in known or column not in run.data.frame.columns:
+    there = set(run.data.frame.columns)
+    known = {each.name: each for each in run.data.schema.columns if each.name in there}
+    column = ColumnNames(known).one(column)
+    if column not in known:
         hint = did_you_mean(column, known) or f"; use one of {', '.join(list(known)[:10])}."
         raise UsageError(f"There is no column {column!r}{hint}")
     if column == run.data.schema.target:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tabapp.column_names import ColumnNames
 from tabapp.errors import UsageError, option
 from tabapp.run.record.folder import RunFolder
 
@@ -15,6 +16,8 @@ def run_of_target(folder: RunFolder, target: str | None) -> RunFolder:
     state = folder.state()
     runs = {view.target: folder.path / view.folder for view in state.targets if view.folder}
     own = None if state.plan is None else state.plan.target
+    if target is not None:
+        target = ColumnNames(runs or ([] if own is None else [own])).one(target)
     if not runs and target in (None, own):
         return folder
     if target not in runs:
