@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
 
 
@@ -96,6 +96,20 @@ class ColumnNames:
                 if not equals:
                     raise ValueError(field)
                 found[self.find(column) or column_name(column)] = value.strip()
+        return found
+
+    def rejoined(self, items: Sequence[str]) -> list[str]:
+        """The items of a record, such as `COLUMN=TEXT`, in which the name of a column with a comma was split like two items."""
+        found: list[str] = []
+        place = 0
+        while place < len(items):
+            joined = (
+                (sep.join(items[place:end]), end) for end in range(place + 2, len(items) + 1) for sep in (", ", ",")
+            )
+            split = ((text, end) for text, end in joined if "," in (self.assignment(text) or ("",))[0])
+            is_whole = self.assignment(items[place]) is not None
+            text, place = (items[place], place + 1) if is_whole else next(split, (items[place], place + 1))
+            found.append(text)
         return found
 
     def assignment(self, text: str) -> tuple[str, str] | None:

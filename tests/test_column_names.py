@@ -78,6 +78,7 @@ def test_any_names_survive_the_equivalent_command(table: list[str], data: st.Dat
         target=target[0] if len(target) == 1 else tuple(target),
         ignore=tuple(data.draw(some)),
         kinds=dict.fromkeys(data.draw(some), "numeric"),
+        null=tuple(f"{name}=?" for name in data.draw(some)),
         monotonic=dict.fromkeys(data.draw(some), "-"),
         group=data.draw(one),
         time=data.draw(one),
@@ -197,6 +198,25 @@ def test_a_name_that_differs_in_case_or_punctuation_is_found_as_alike(name: str,
 )
 def test_an_assignment_names_the_longest_column(text: str, found: Any) -> None:
     assert ColumnNames(COLUMNS).assignment(text) == found
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("distance, km=NA", ("distance, km=NA",)),
+        ('"distance, km"=NA', ("distance, km=NA",)),
+        ('"distance, km=n,a",x', ("distance, km=n,a", "x")),
+        ("none,distance, km=NA,rate=1=?,a,b=-", ("none", "distance, km=NA", "rate=1=?", "a,b=-")),
+        ("a=NA, b=NA,x", ("a=NA", "b=NA", "x")),
+        ("c,d=e", ("c", "d=e")),
+    ],
+)
+def test_texts_of_one_column_follow_its_name(value: str, found: tuple[str, ...]) -> None:
+    for name in ("null", "keep_null"):
+        config = with_exact_names(config_from_keywords("t.csv", {name: value}), [*COLUMNS, "d, e"])
+        # Twice, as for a configuration that is read again.
+        assert getattr(with_exact_names(config, COLUMNS), name) == found
+        assert getattr(with_exact_names(parsed(command_line(config)), COLUMNS), name) == found
 
 
 def test_every_option_that_names_columns_resolves_them() -> None:

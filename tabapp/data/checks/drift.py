@@ -9,6 +9,7 @@ import polars as pl
 from tabapp.data.checks.registry import Comparison, comparison
 from tabapp.data.leaks import codes_of, score_alone
 from tabapp.data.schema import DataWarning
+from tabapp.errors import option
 
 _DRIFT = 0.4
 """Smallest score, as `score_alone` scales it: ROC AUC 0.7 for classifying rows by their file."""
@@ -40,5 +41,5 @@ def drift(tables: Comparison) -> Iterator[DataWarning]:
         name = column.marks_of or column.name
         if column.marks_of is not None:
             message = f"Its marks: {message}"
-        action = f"kept; scores on the test file may be lower, and --ignore {name} leaves it out"
+        action = f"kept; scores on the test file may be lower, and {option('ignore', name)} leaves it out"
         yield DataWarning(check="drift", column=name, message=message, action=action)

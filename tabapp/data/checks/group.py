@@ -8,6 +8,7 @@ from tabapp.data.checks.registry import Evidence, check
 from tabapp.data.kinds.names import names_entity
 from tabapp.data.schema import Column, DataWarning
 from tabapp.data.small import contains
+from tabapp.errors import option
 
 _FEWEST_ENTITIES = 20
 _ROWS_PER_ENTITY = 1.5
@@ -29,7 +30,7 @@ def group(evidence: Evidence) -> Iterator[DataWarning]:
         several = _FEWEST_ENTITIES <= column.unique <= present / _ROWS_PER_ENTITY
         if several and column.unique >= _SMALLEST_SHARE * evidence.n_rows and _holds_entities(column, evidence):
             message = f"Each of the {column.unique:,} values has {present / column.unique:.1f} rows on average."
-            action = f"kept; if you predict for new ones, give --group {column.name}"
+            action = f"kept; if you predict for new ones, give {option('group', column.name)}"
             yield DataWarning(check="group", column=column.name, message=message, action=action)
 
 

@@ -8,6 +8,7 @@ from tabapp.data.checks.registry import Evidence, check
 from tabapp.data.kinds.names import looks_like_id
 from tabapp.data.schema import Column, DataWarning
 from tabapp.data.small import contains
+from tabapp.errors import option
 
 _MOSTLY_DISTINCT = 0.5
 _FEWEST_VALUES = 50
@@ -32,12 +33,12 @@ def identifier(evidence: Evidence) -> Iterator[DataWarning]:
         if column.kind == "identifier":
             digits = contains(evidence.values[column.name].uniques, r"^\d+$").all()
             kind = "numeric" if digits else "categorical"
-            action = f"left out; --kind {column.name}={kind} keeps it"
+            action = f"left out; {option('kind', {column.name: kind})} keeps it"
             yield DataWarning(check="identifier", column=column.name, message=column.reason, action=action)
         elif _nearly_identifies(column, evidence.n_rows):
             present = evidence.n_rows - column.missing
             message = f"{column.unique:,} of {present:,} values are distinct, so the column nearly identifies the rows."
-            action = f"kept as {column.kind}; --ignore {column.name} leaves it out"
+            action = f"kept as {column.kind}; {option('ignore', column.name)} leaves it out"
             yield DataWarning(check="identifier", column=column.name, message=message, action=action)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tabapp.data.checks.registry import Evidence, check
 from tabapp.data.leaks import find_leaks
 from tabapp.data.schema import DataWarning
+from tabapp.errors import option
 
 
 @check(
@@ -25,5 +26,5 @@ def leak(evidence: Evidence) -> Iterator[DataWarning]:
         evidence.columns, evidence.features, evidence.answer, evidence.target, len(evidence.goal.classes)
     )
     for name, message in found.items():
-        action = f"kept; if it is known only after the fact, leave it out with --ignore {name}"
+        action = f"kept; if it is known only after the fact, leave it out with {option('ignore', name)}"
         yield DataWarning(check="leak", column=name, message=message, action=action)

@@ -15,6 +15,7 @@ from tabapp.data.kinds.names import names_date
 from tabapp.data.kinds.verdict import show
 from tabapp.data.schema import Column, DataWarning
 from tabapp.data.small import contains
+from tabapp.errors import option
 
 _SHOWN = 3
 _MOSTLY, _FEWEST_DATES = 0.5, 20
@@ -148,7 +149,7 @@ def mostly_dates(evidence: Evidence) -> Iterator[DataWarning]:
         texts = ", ".join(map(show, odd.head(_SHOWN)))
         message = f"{dates.share:.0%} of the cells are {describe_format(dates.form)}; texts such as {texts} are not."
         action = (
-            f"{'left out' if column.role == 'ignore' else 'read'} as {column.kind}; --kind {column.name}=datetime reads the "
-            "dates, and the other texts as missing"
+            f"{'left out' if column.role == 'ignore' else 'read'} as {column.kind}; "
+            f"{option('kind', {column.name: 'datetime'})} reads the dates, and the other texts as missing"
         )
         yield DataWarning(check="mostly_dates", column=column.name, message=message, action=action)

@@ -8,6 +8,7 @@ import numpy as np
 
 from tabapp.data.checks.registry import Evidence, check
 from tabapp.data.schema import DataWarning
+from tabapp.errors import option
 
 _IN_ORDER = 0.98
 _FEWEST_DATES = 20
@@ -32,5 +33,5 @@ def time(evidence: Evidence) -> Iterator[DataWarning]:
             continue
         if max(float((steps >= 0).mean()), float((steps <= 0).mean())) >= _IN_ORDER:
             message = f"The rows are sorted by this date, from {column.low_text} to {column.high_text}."
-            action = f"kept; if you predict later rows, --time {column.name} scores models on the latest rows"
+            action = f"kept; if you predict later rows, {option('time', column.name)} scores models on the latest rows"
             yield DataWarning(check="time", column=column.name, message=message, action=action)

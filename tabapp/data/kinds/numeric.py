@@ -20,6 +20,7 @@ from tabapp.data.kinds.names import looks_like_id, names_code
 from tabapp.data.kinds.verdict import show, verdict
 from tabapp.data.schema import FEWEST_MARKED, Column
 from tabapp.data.small import all_contain, any_contains, contains
+from tabapp.errors import option
 
 _NUMBERS_AGREE = 0.95
 """Share of values that must be times for the others to be read as missing."""
@@ -166,7 +167,8 @@ def _number_code(values: Values) -> Column | None:
     if not 3 <= unique <= min(_MAX_CODES, n // 2) or not names_code(values.name) or not _whole(values):
         return None
     reason = (
-        f"Codes by the name: {unique:,} distinct whole numbers. --kind {values.name}=numeric makes them a quantity."
+        f"Codes by the name: {unique:,} distinct whole numbers. {option('kind', {values.name: 'numeric'})} makes them a "
+        "quantity."
     )
     return verdict(values, "categorical", reason)
 

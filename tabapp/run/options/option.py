@@ -184,6 +184,9 @@ class Texts(Names):
             for text in ([texts] if isinstance(texts, str) else texts)
         )
 
+    def resolve(self, value: Any, columns: ColumnNames) -> Any:
+        return tuple(columns.rejoined(value))
+
 
 class Columns(Names):
     """Columns, each by its name, or several as a record of CSV. Values stay as they are until the columns are known."""
