@@ -146,7 +146,7 @@ def large_offsets(subject: Subject) -> None:
     near = subject.trained("regression").model.predict(table)
     moved = replace(table, target=target + LARGE_OFFSET)
     far = subject.fit("regression", moved, spec, n_classes).predict(moved) - LARGE_OFFSET
-    error, expected = (metrics.loss("rmse", target, prediction) for prediction in (far, near))
+    error, expected = (metrics.loss(metrics.RMSE, target, prediction) for prediction in (far, near))
     # Networks amplify the smallest differences between two fits.
     demand(
         error < 2 * expected + 0.05 * float(target.std()) and 2 * len(np.unique(far)) > len(np.unique(near)),

@@ -172,8 +172,7 @@ class FittedModel(ABC):
         """Predict each row independently of the others.
 
         Returns:
-            (rows, n_classes) float32 probabilities that sum to 1, or (rows,) float64 in target units for regression (see `Floats`).
-            All values are finite.
+            Finite (rows, n_classes) float32 probabilities that sum to 1, or (rows,) float64 in target units (see `Floats`).
         """
 
     @abstractmethod
