@@ -66,6 +66,10 @@ class Discovery(Generic[T]):
         """Import plugins again that were found."""
         self._found.clear()
 
+    def is_found(self, name: str) -> bool:
+        """Whether a plugin has been looked up."""
+        return name in self._found
+
     def find(self, name: str) -> Found[T]:
         """Import one plugin, of an entry point before a file of its name. An error becomes the reason, not an exception."""
         if name not in self._found:

@@ -11,7 +11,8 @@ import polars as pl
 from tabapp.data.reading.read import Reading
 from tabapp.data.schema import Schema
 from tabapp.engine.machine.capacity import Machines
-from tabapp.engine.plan.make_plan import Plan, make_plan, plan_event
+from tabapp.engine.plan.make_plan import Plan, make_plan
+from tabapp.engine.plan.plan_events import plan_event
 from tabapp.engine.plan.prepare import check_columns_of_more, infer, n_rows
 from tabapp.engine.plan.schema_events import schema_event
 from tabapp.engine.targets.target_plans import TargetPlan, plan_of_targets, plan_targets, schema_of_targets, targets_of

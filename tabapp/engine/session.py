@@ -23,7 +23,8 @@ from tabapp.engine.machine.devices import CPU, available_cores
 from tabapp.engine.machine.gpus import further_gpus
 from tabapp.engine.machine.slots import FITS_PER_GPU
 from tabapp.engine.plan.device import device_of, usable_device
-from tabapp.engine.plan.make_plan import Plan, plan_event, shape_of, write_plan
+from tabapp.engine.plan.make_plan import Plan, shape_of, write_plan
+from tabapp.engine.plan.plan_events import plan_event
 from tabapp.engine.plan.prepare import read_data, read_more, reading_event
 from tabapp.errors import ExitCode, TabappError
 from tabapp.run.disk import is_disk_full, print_traceback

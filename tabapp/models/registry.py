@@ -99,5 +99,10 @@ def _in_module(module: ModuleType, name: str) -> Plugin:
     return matching[0]()
 
 
+def is_loaded(name: str) -> bool:
+    """Whether the plugin of a model has been imported, or tried to."""
+    return MODELS.is_found(name)
+
+
 MODELS = Discovery("model", Plugin, GROUPS, model_files, _in_module, _why_unusable)
 find, get = MODELS.find, MODELS.get

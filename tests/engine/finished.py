@@ -14,7 +14,8 @@ from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.fit.run_fit import run_fit
 from tabapp.engine.loop.fit_orders import job_of
 from tabapp.engine.machine.admission import Need
-from tabapp.engine.plan.make_plan import Plan, make_plan, plan_event
+from tabapp.engine.plan.make_plan import Plan, make_plan
+from tabapp.engine.plan.plan_events import plan_event
 from tabapp.engine.plan.prepare import infer, read_data, reading_event
 from tabapp.engine.plan.schema_events import schema_event
 from tabapp.engine.plan.write_rows import write_rows

@@ -95,6 +95,31 @@ MODELS = (
     ("tabpfn", "TabPFN", "deep", "its library is not installed"),
 )
 
+CHOICES = (
+    *(
+        ev.ModelChoice(
+            name=name,
+            title=title,
+            family=family,
+            paper="Author et al. 2021",
+            reason=reason,
+            is_planned=reason is None,
+            seconds=None if reason else 1.5 * place,
+            n_bytes=None if reason else 20_000_000 * place,
+            device="cpu",
+        )
+        for place, (name, title, family, reason) in enumerate(MODELS, 1)
+    ),
+    ev.ModelChoice(
+        name="xgboost:paper",
+        title="XGBoost (paper)",
+        family="gbdt",
+        paper="Author et al. 2021",
+        seconds=4.0,
+        device="cpu",
+    ),
+)
+
 LEVELS = {"xgboost": 0.871, "catboost": 0.8785, "lightgbm": 0.866, "mlp": 0.852, "ft_transformer": 0.869}
 TRIALS = {"xgboost": 14, "catboost": 9, "lightgbm": 18, "mlp": 6, "ft_transformer": 3}
 SECONDS = {"xgboost": 1.9, "catboost": 4.2, "lightgbm": 0.8, "mlp": 3.1, "ft_transformer": 11.5}
@@ -151,6 +176,7 @@ def plan(**changes: object) -> ev.PlanMade:
         workers=2,
         seed=0,
         models=tuple(ev.ModelView(name=n, title=t, family=f, reason=r) for n, t, f, r in MODELS),
+        choices=CHOICES,
         command="tabapp --auto titanic.csv --target Survived --budget 2m",
     )
     return msgspec.structs.replace(made, **changes)

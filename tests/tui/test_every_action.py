@@ -10,6 +10,7 @@ from textual.command import CommandPalette
 from tabapp.tui.chrome.actions import ACTIONS, STARTING, TABS, Action, Scope
 from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice
+from tabapp.tui.dialogs.model_choice import ModelChoice
 from tabapp.tui.parts.lines import KeyBar
 from tabapp.tui.screens import predict
 from tabapp.tui.screens.whole_table import WholeTable
@@ -56,6 +57,7 @@ CASES: dict[str, Case] = {
     "data.target": Case(dialog(Choice, "Target: the column to predict", "alcohol"), "ready"),
     "data.also_target": Case(sends("plan"), "ready", after=plan_is_answered),
     "data.metric": Case(dialog(Choice, "Metric: the score to compare models by", "accuracy"), "ready"),
+    "data.models": Case(dialog(ModelChoice, "Models"), "ready"),
     "data.budget": Case(dialog(Choice, "Budget: time for the whole run"), "ready"),
     "data.validation": Case(dialog(Choice, "Validation: how models are scored"), "ready"),
     "data.quality": Case(sends("plan"), "ready", after=undone_by("left")),

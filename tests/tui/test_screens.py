@@ -48,6 +48,12 @@ async def test_data_shows_columns_plan_and_checks(tmp_path, monkeypatch, size):
         (["b", "9", "0", "s", "enter"], {"budget": 90.0}),
         (["v", "down", "enter"], {"validation": "holdout", "folds": None}),
         (["v", "1", "0", "enter"], {"validation": "cv", "folds": 10}),
+        (
+            ["M", "space", "enter"],
+            {"models": ["catboost", "lightgbm", "mlp", "resnet", "ft_transformer"], "exclude": []},
+        ),
+        (["M", "n", "right", "down", "space", "enter"], {"models": ["xgboost:paper"], "exclude": []}),
+        (["M", "n", "a", "enter"], {"models": [], "exclude": []}),
         (["right"], {"quality": "best"}),
         (["left"], {"quality": "fast"}),
         (["down", "down", "space"], {"ignore": ["Pclass"]}),
@@ -63,6 +69,21 @@ async def test_a_key_changes_the_plan(tmp_path, monkeypatch, keys, options):
         await driver.write(recordings.plan(metric_title="Brier score"))
         await driver.sees("Brier score")
         assert "updating the plan" not in driver.text()
+
+
+async def test_the_choice_of_models_shows_their_time_and_why_they_are_skipped(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening(), size=(120, 36)) as driver:
+        await driver.press("M")
+        await driver.sees("XGBoost ▸", "Author et al. 2021", "9.0s", "120 MB", "its library is not installed")
+        await driver.sees("6 models · one fit of each takes about 32s")
+        await driver.press("n", "enter")
+        await driver.sees("Choose at least one model.")
+        await driver.press("right")
+        await driver.sees("XGBoost ▾", "paper")
+        await driver.press("down", "left")
+        await driver.sees("XGBoost ▸")
+        await driver.press("escape")
+        assert driver.commands() == []
 
 
 async def test_only_changed_options_are_sent_and_a_refusal_is_shown(tmp_path, monkeypatch):

@@ -25,7 +25,8 @@ from tabapp.engine.machine.admission import Admission, Need
 from tabapp.engine.machine.devices import CPU, device_class, gpu_memory
 from tabapp.engine.machine.gpus import gpu_memories
 from tabapp.engine.machine.slots import Slots
-from tabapp.engine.plan.make_plan import Plan, plan_event, with_pending_models, write_plan
+from tabapp.engine.plan.make_plan import Plan, with_pending_models, write_plan
+from tabapp.engine.plan.plan_events import plan_event
 from tabapp.engine.schedule.competition import record_of
 from tabapp.engine.schedule.moment import Setup
 from tabapp.engine.schedule.placement import Placement

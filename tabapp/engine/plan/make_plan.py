@@ -23,8 +23,7 @@ from tabapp.models import registry
 from tabapp.models.contract import MONOTONIC, Plugin, Shape
 from tabapp.models.presets import with_fixed
 from tabapp.models.stated import stated_libraries, stated_title
-from tabapp.run.options.config import RunConfig, check_config, command_line
-from tabapp.run.record import events as ev
+from tabapp.run.options.config import RunConfig, check_config
 from tabapp.task import Task
 
 LEAST_UNLABELED = 200
@@ -245,7 +244,7 @@ def supports_monotonic(plugin: Plugin) -> bool:
     return MONOTONIC in plugin.params_type.__struct_fields__
 
 
-def _planned_model(
+def planned_model(
     name: str,
     task: Task,
     shape: Shape,
@@ -279,6 +278,11 @@ def _planned_model(
     )
 
 
+def variants_for(shape: Shape) -> list[str]:
+    """Names of the pre-trained variants that are planned for a table."""
+    return registry.variants() if shape.n_unlabeled >= LEAST_UNLABELED else []
+
+
 def _planned_models(
     config: RunConfig,
     task: Task,
@@ -290,11 +294,10 @@ def _planned_models(
     staged: bool,
 ) -> tuple[PlannedModel, ...]:
     registry.check_names((*config.models, *config.exclude))
-    variants = registry.variants() if shape.n_unlabeled >= LEAST_UNLABELED else []
-    names, named = config.models or (*registry.names(), *variants), bool(config.models)
+    names, named = config.models or (*registry.names(), *variants_for(shape)), bool(config.models)
 
     def planned_now(name: str) -> PlannedModel:
-        planned = _planned_model(name, task, shape, device, memory_limit, fixed, named=named)
+        planned = planned_model(name, task, shape, device, memory_limit, fixed, named=named)
         return msgspec.structs.replace(planned, reason="excluded") if name in config.exclude else planned
 
     def planned_later(name: str) -> PlannedModel:
@@ -317,7 +320,7 @@ def _planned_models(
 def with_pending_models(plan: Plan, shape: Shape) -> Plan:
     """The plan with its pending models planned; loads their plugins."""
     models = (
-        _planned_model(model.name, plan.task, shape, plan.device, plan.memory_limit, plan.fixed, named=model.named)
+        planned_model(model.name, plan.task, shape, plan.device, plan.memory_limit, plan.fixed, named=model.named)
         if model.pending
         else model
         for model in plan.models
@@ -379,37 +382,4 @@ def make_plan(
         fixed=fixed,
         further_gpus=further_gpus(config.device, device) if machines is None else (),
         gpu_slots=FITS_PER_GPU if machines is None else max(1, machines.gpus),
-    )
-
-
-def plan_event(plan: Plan, schema: Schema, config: RunConfig) -> ev.PlanMade:
-    """The plan as an event."""
-    metric = metrics.get(plan.metric)
-    return ev.PlanMade(
-        target=plan.target,
-        target_reason=schema.target_reason,
-        task=plan.task,
-        task_reason=schema.task_reason,
-        classes=schema.classes,
-        metric=plan.metric,
-        metric_title=metric.title,
-        metrics=tuple(
-            msgspec.convert(metrics.get(name), ev.MetricView, from_attributes=True)
-            for name in metrics.names_for(plan.task, first=plan.metric)
-        ),
-        greater_is_better=metric.greater_is_better,
-        validation=plan.validation,
-        validation_reason=plan.validation_reason,
-        folds=plan.folds,
-        budget=plan.budget,
-        trials=plan.trials,
-        quality=plan.quality,
-        device=plan.device,
-        device_reason=plan.device_reason,
-        n_gpus=len(plan.gpus),
-        workers=plan.workers,
-        seed=plan.seed,
-        models=tuple(msgspec.convert(model, ev.ModelView, from_attributes=True) for model in plan.models),
-        command=command_line(msgspec.structs.replace(config, target=plan.target)),
-        notes=plan.notes,
     )

@@ -12,7 +12,8 @@ from tabapp.column_names import ColumnNames
 from tabapp.data.reading.read import Reading
 from tabapp.data.schema import Schema
 from tabapp.engine.machine.capacity import Machines
-from tabapp.engine.plan.make_plan import Plan, choose_metric, make_plan, plan_event
+from tabapp.engine.plan.make_plan import Plan, choose_metric, make_plan
+from tabapp.engine.plan.plan_events import plan_event
 from tabapp.engine.plan.prepare import infer
 from tabapp.engine.plan.schema_events import schema_event
 from tabapp.errors import UsageError, given

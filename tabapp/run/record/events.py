@@ -22,6 +22,7 @@ from tabapp.run.record.records import (
     EnsembleMember,
     LeaderboardRow,
     MetricView,
+    ModelChoice,
     ModelView,
     ParameterImportance,
     TargetResult,
@@ -112,6 +113,8 @@ class PlanMade(Event, tag="plan.made", frozen=True, kw_only=True):
     """Why some networks do not use the GPU of the run; empty otherwise."""
     targets: tuple[str, ...] = ()
     """All targets of a run with several; the plan is that of `target`."""
+    choices: tuple[ModelChoice, ...] = ()
+    """Every model that the plan may have; empty in earlier versions."""
     notes: tuple[str, ...] = ()
     """Warnings of the plan, such as that the metric is undefined on some folds."""
 

@@ -43,6 +43,28 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class ModelChoice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A model that `--models` may name.
+
+    Attributes:
+        paper: author and year of its source, or all of it where it does not begin with them.
+        reason: why it is skipped on this table; None if it can compete.
+        is_planned: it competes in this plan.
+        seconds, n_bytes: expected time and memory of one fit of its defaults on this table; None until its plugin is loaded.
+        device: where its fits run.
+    """
+
+    name: str
+    title: str
+    family: str = ""
+    paper: str = ""
+    reason: str | None = None
+    is_planned: bool = False
+    seconds: float | None = None
+    n_bytes: int | None = None
+    device: str = ""
+
+
 class MetricView(msgspec.Struct, frozen=True, kw_only=True):
     """A metric that is defined for the task: its name as an option, its title, a one-line description, whether it chooses a
     threshold, and whether its score has the unit of the target."""

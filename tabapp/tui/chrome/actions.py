@@ -92,6 +92,8 @@ ACTIONS: tuple[Action, ...] = (
            "Choose the time limit of the whole run."),
     Action("data.validation", "v", "pick_validation", "data", READY, "plan: choose validation", "",
            "Choose how models are scored."),
+    Action("data.models", "M", "pick_models", "data", READY, "plan: choose models", "Models",
+           "Choose the models that compete, with the expected time of each on this table."),
     Action("data.quality", "right", "quality(1)", "data", READY, "plan: higher quality", "",
            "Choose the next higher quality: more models and more trials."),
     Action("data.quality.lower", "left", "quality(-1)", "data", READY, "plan: lower quality", "",

@@ -14,6 +14,7 @@ from tabapp.run.record import events as ev
 from tabapp.tui.chrome.actions import UNSTARTED, View, bindings_for, has_started
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Choice, Option
+from tabapp.tui.dialogs.model_choice import ModelChoice
 from tabapp.tui.paging.client import Pager
 from tabapp.tui.paging.row_cache import TableRows
 from tabapp.tui.parts.columns import Columns
@@ -223,6 +224,27 @@ class DataView(RunView):
                 self._change(quality=QUALITIES[index])
             else:
                 self.warn(f"{asked} is the {'highest' if step > 0 else 'lowest'} quality.")
+
+    def action_pick_models(self) -> None:
+        plan = self.snapshot.state.plan
+        if not self._changeable() or plan is None:
+            return
+        # A plan of an earlier version lists only the models that it has.
+        choices = plan.choices or tuple(
+            ev.ModelChoice(
+                name=model.name,
+                title=model.title,
+                family=model.family,
+                reason=model.reason,
+                is_planned=model.reason is None,
+            )
+            for model in plan.models
+        )
+        self.tabapp.push_screen(ModelChoice(choices), self._models_chosen)
+
+    def _models_chosen(self, names: str | None) -> None:
+        if names is not None:
+            self._change(models=names.split(",") if names else [], exclude=[])
 
     def action_toggle_column(self) -> None:
         column = self.query_one(Columns).column(self.snapshot.state)

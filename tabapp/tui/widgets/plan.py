@@ -55,6 +55,7 @@ class Plan(Panel[PlanFacts]):
         if plan is None:
             return Content.styled("The plan appears here once the file is read.", MUTED).wrap(width)
         competing = sum(model.reason is None for model in plan.models)
+        known = sum(":" not in choice.name for choice in plan.choices)
         several = len(plan.targets) > 1
         task = TASKS[plan.task] if width >= 40 else plan.task
         device = count(plan.n_gpus, "GPU") if plan.n_gpus > 1 else plan.device
@@ -75,7 +76,7 @@ class Plan(Panel[PlanFacts]):
             ("Validation", Content(plan.validation.removesuffix(" cross-validation")), "v"),
             ("Budget", Content(budget_text(plan)), "b"),
             ("Quality", _quality(plan.quality, width), "←/→"),
-            ("Models", Content(f"{competing} of {len(plan.models)}"), ""),
+            ("Models", Content(f"{competing} of {known or len(plan.models)}"), "M"),
             ("Device", Content(f"{device} · {count(plan.workers, 'worker')}"), ""),
             ("Seed", Content(str(plan.seed)), ""),
         ]

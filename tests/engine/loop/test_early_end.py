@@ -15,7 +15,8 @@ from tabapp.engine.fit.jobs import Done, Message
 from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.loop.clock import Clock
 from tabapp.engine.loop.evaluations import Evaluations
-from tabapp.engine.plan.make_plan import make_plan, plan_event
+from tabapp.engine.plan.make_plan import make_plan
+from tabapp.engine.plan.plan_events import plan_event
 from tabapp.engine.plan.prepare import infer, read_data
 from tabapp.engine.plan.write_rows import write_rows
 from tabapp.report.make import make_report

@@ -18,6 +18,7 @@ from tabapp.engine.machine.resources import ResourceMeter
 from tabapp.engine.plan import device as device_module
 from tabapp.engine.plan import make_plan as plan_module
 from tabapp.engine.plan.make_plan import Plan, make_plan
+from tabapp.engine.plan.plan_events import plan_event
 from tabapp.engine.plan.prepare import infer, read_data
 from tabapp.engine.plan.write_rows import write_rows
 from tabapp.errors import UsageError
@@ -351,7 +352,7 @@ def test_networks_for_which_a_table_is_too_small_stay_on_the_cpu_and_the_plan_sa
     assert {model.name: model.device for model in plan.models} == {
         "lightgbm": "cpu", "mlp": "cuda", "grownet": "cpu", "snn": "cpu"
     }  # fmt: skip
-    event = plan_module.plan_event(plan, schema, config)
+    event = plan_event(plan, schema, config)
     reason = "GrowNet and SNN train on the CPU, which is faster than the GPU for a table of this size"
     assert (event.device, event.n_gpus, event.device_reason) == (GPU, 2, reason)
     staged = make_plan(config, schema, staged=True)
