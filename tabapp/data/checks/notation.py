@@ -10,11 +10,13 @@ import polars as pl
 
 from tabapp.data.checks.registry import Evidence, check
 from tabapp.data.columns import column_of
-from tabapp.data.counts import Values, count_values
+from tabapp.data.counts import Values
 from tabapp.data.forms.cells import normalized, parts_of
 from tabapp.data.forms.clock import CLOCKS
+from tabapp.data.forms.missing import missing_cells, strip
 from tabapp.data.forms.numbers import NumberFormat, letter_of, parse_numbers, value_of
 from tabapp.data.forms.units import canonical_unit, currency_of, is_known_unit
+from tabapp.data.kinds.kinds import UNSEARCHED
 from tabapp.data.kinds.marked import Found, find_numbers
 from tabapp.data.kinds.names import names_code
 from tabapp.data.kinds.verdict import show
@@ -129,25 +131,24 @@ def _facts(values: Values, form: NumberFormat) -> list[str]:
 
 @check(
     "set_aside",
-    description="A column of numbers or dates has other texts, which are read as missing.",
+    description="A column of numbers has other texts, which are read as missing.",
     remedy="Correct the cells, or use --kind COLUMN=categorical to keep the texts.",
     rank=55,
 )
 def set_aside(evidence: Evidence) -> Iterator[DataWarning]:
-    """Columns of numbers and dates with cells that are neither missing nor of the kind of the column."""
+    """Features of numbers with cells that are neither missing nor numbers."""
     for column in evidence.columns:
-        if column.kind not in ("numeric", "datetime") or column.role not in _READ or column.support == 1:
+        if column.kind != "numeric" or column.role not in _READ or column.role == "target" or column.support == 1:
             continue
-        values = _values_of(column, evidence)
+        values = evidence.values[column.name]
         counts = _unread(values, column)
         if not counts:
             continue
-        n, kind = counts.total(), "numbers" if column.kind == "numeric" else "dates"
+        n = counts.total()
         shown = ", ".join(f"{show(text)} ({count:,})" for text, count in counts.most_common(_SHOWN))
         more = f" and {len(counts) - _SHOWN:,} more texts" if len(counts) > _SHOWN else ""
-        message = f"{n:,} of {values.n_present:,} cells are no {kind}: {shown}{more}."
-        what = "their rows have no target and are left out" if column.role == "target" else "read as missing"
-        action = f"{what}; correct them, or keep the texts with --kind {column.name}=categorical"
+        message = f"{n:,} of {values.n_present:,} cells are no numbers: {shown}{more}."
+        action = f"read as missing; correct them, or keep the texts with --kind {column.name}=categorical"
         yield DataWarning(check="set_aside", column=column.name, message=message, action=action)
 
 
@@ -160,10 +161,12 @@ def _unread(values: Values, column: Column) -> Counter[str]:
 
 
 def _values_of(column: Column, evidence: Evidence) -> Values:
-    """The values of a column; those of a target with the texts that made rows lose their target."""
+    """The values of a column."""
     if column.role != "target":
         return evidence.values[column.name]
-    return count_values(column_of(evidence.frame, column.name), column.missing_spellings)
+    # Those of a target lack the texts that are no numbers.
+    texts = strip(column_of(evidence.frame, column.name).alias(""))
+    return Values(column.name, texts.set(missing_cells(texts, column), None))
 
 
 @check(
@@ -178,6 +181,8 @@ def mostly_numbers(evidence: Evidence) -> Iterator[DataWarning]:
         if column.kind not in ("categorical", "text", "identifier") or column.overridden or column.marks_of is not None:
             continue
         if column.role not in ("feature", "ignore") or column.unique < _FEWEST_NUMBERS or names_code(column.name):
+            continue
+        if column.reason.endswith(UNSEARCHED):
             continue
         values = evidence.values[column.name]
         # Identifiers and codes of digits only have no other texts.

@@ -25,6 +25,7 @@ _LEAST_FORCED = 0.01
 """Share of dates that suffices if the user set the kind."""
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _DIGIT = re.compile(r"\d")
+UNSEARCHED = "The table has too many such columns to search all of them for dates and units."
 
 
 def needs_search(values: Values) -> bool:
@@ -61,7 +62,7 @@ def judge(
         return verdict(values, "boolean", f"Two values: {show(true)} and {show(false)}.")
     if not search:
         column = _judge_text(values)
-        reason = f"{column.reason} The table has too many such columns to search all of them for dates and units."
+        reason = f"{column.reason} {UNSEARCHED}"
         return msgspec.structs.replace(column, reason=reason)
     if (numbered := _judge_numbered(values)) is not None:
         return numbered

@@ -104,7 +104,10 @@ def without_odd(values: Values, found: Found) -> Values | None:
         if values.count_array[bare.to_numpy()].sum() > values.n_present / 2:
             plain = bare
     counts = values.count_array[~plain.to_numpy()]
-    if not len(counts) or counts.max() > _OFTEN or counts.sum() > max(1, _MOST_ODD * values.n_present):
+    n_odd = int(counts.sum())
+    if not n_odd or counts.max() > _OFTEN or n_odd > max(1, _MOST_ODD * values.n_present):
+        return None
+    if values.n_present - n_odd < _FEWEST_DISTINCT:
         return None
     odd = values.uniques.filter(~plain).to_list()
     return Values(values.name, values.texts.set(values.texts.is_in(odd).fill_null(False), None))

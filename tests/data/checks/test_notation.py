@@ -66,12 +66,6 @@ def test_texts_that_are_set_aside_are_reported_with_their_counts() -> None:
     assert warning.action.startswith("read as missing;")
 
 
-def test_texts_of_a_target_leave_their_rows_out() -> None:
-    (warning,) = found("set_aside", x=NOISE, y=[*map(str, NUMBERS[:-1]), "about ten"]).values()
-    assert (warning.column, warning.message) == ("y", f"1 of {N} cells are no numbers: 'about ten' (1).")
-    assert warning.action.startswith("their rows have no target and are left out;")
-
-
 def test_marks_of_a_target_are_reported() -> None:
     (warning,) = found("notation", x=NOISE, y=some(lambda x: f"{x}*")).values()
     assert warning.column == "y"
