@@ -15,9 +15,10 @@ from tabapp.bundle.export.script_models import DATE_PARTS, MODELS, STRICT, catbo
 from tabapp.bundle.files.archive import open_archive
 from tabapp.bundle.files.contents import decode_contents
 from tabapp.bundle.files.records import Candidate, Manifest
+from tabapp.data.forms.clock import CLOCKS
 from tabapp.data.forms.moments import order_of
 from tabapp.data.schema import Column, Schema
-from tabapp.errors import BundleError, UsageError
+from tabapp.errors import BundleError, UsageError, option
 from tabapp.features.columns import NumericStep
 from tabapp.features.derived import SIGNS, Arithmetic
 from tabapp.features.state import STATE_FILE, PreparerState, decode_state
@@ -215,7 +216,16 @@ def _script(
 
 
 def _number(column: Column) -> str:
-    """An expression of the numbers of a column."""
+    """An expression of the numbers of a column.
+
+    Raises:
+        UsageError: they are written with more than a unit and separators.
+    """
+    if column.unit in CLOCKS or column.notation not in ("exact", "open"):
+        raise UsageError(
+            f"The numbers of the column {column.name!r} have marks, units or letters that a script does not read. Write them as "
+            f"plain numbers in the training file, or leave the column out with {option('ignore', column.name)}."
+        )
     cells = f"table[{column.name!r}]"
     if column.thousands:
         cells += f".str.replace({column.thousands!r}, '', regex=False)"

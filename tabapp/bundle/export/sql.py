@@ -20,6 +20,7 @@ from tabapp.bundle.export.spellings import booleans_of_databases
 from tabapp.bundle.files.records import IntervalScale
 from tabapp.bundle.prediction.load import LoadedBundle, load_bundle
 from tabapp.bundle.prediction.local import LocalPredictor
+from tabapp.data.schema import Schema
 from tabapp.ensemble.scaling import ClassScaling
 from tabapp.errors import UsageError
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN
@@ -151,8 +152,17 @@ def _query(loaded: LoadedBundle, outputs: Sequence[str], blended: Sequence[str])
         f"-- Predicts {comment(schema.target)} ({schema.task}) for each row of the table {TABLE}.\n"
         f"-- Made from run {comment(manifest.run)} by {comment(manifest.created_by)}.\n"
         "-- NULL is a missing cell. Numbers are numbers, and all other columns are texts as in the training file.\n"
+        f"{_marks(schema)}"
         f"WITH outputs AS (\n  SELECT\n  {inner}\n  FROM {sql_name(TABLE)} {_ALIAS}\n), blended AS (\n  SELECT\n  {shown}\n"
         f"  FROM outputs\n)\nSELECT\n  {listed}\nFROM blended;\n"
+    )
+
+
+def _marks(schema: Schema) -> str:
+    """Comments on the columns of marks."""
+    return "".join(
+        f"-- The column {comment(column.name)} has the marks beside the values of {comment(name)}; NULL is no mark.\n"
+        for name, column in schema.companions.items()
     )
 
 
