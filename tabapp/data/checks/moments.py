@@ -46,7 +46,7 @@ def moments(evidence: Evidence) -> Iterator[DataWarning]:
             action = f"read as {describe_format(form)}; if that is wrong, write them as YYYY-MM-DD"
             found.append((message, action))
         found += _zone_names(values) if column.zone is not None else []
-        found += [] if is_number_form(form) else _numbers(values)
+        found += [] if is_number_form(form) else [*_numbers(values), *_years(values)]
         found += _other_calendar(column)
         for message, action in found:
             yield DataWarning(check="moments", column=column.name, message=message, action=action)
@@ -106,6 +106,15 @@ def _numbers(values: Values) -> list[tuple[str, str]]:
     what = "days since 1899-12-30, as in spreadsheets" if len(example.partition(".")[0]) == 5 else "time since 1970"
     message = f"{count:,} of {values.n_present:,} dates are numbers, such as {show(example)}."
     return [(message, f"read as {what}, here {read}; correct them if they are no dates")]
+
+
+def _years(values: Values) -> list[tuple[str, str]]:
+    years = pl.Series(contains(values.uniques, "^[0-9]{4}$"))
+    if not years.any():
+        return []
+    example, count = values.uniques.filter(years)[0], int(values.counts.filter(years).sum())
+    message = f"{count:,} of {values.n_present:,} dates are years, such as {show(example)}."
+    return [(message, f"read as the first day, {example}-01-01")]
 
 
 def _other_calendar(column: Column) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ Order = Literal["iso", "day first", "month first", "year first"]
 NumberForm = Literal["epoch s", "epoch ms", "epoch us", "epoch ns", "excel"]
 """Seconds, milliseconds, microseconds or nanoseconds since 1970; days since 1899-12-30, as spreadsheets count them."""
 
-Precision = Literal["moment", "day", "short", "month", "week", "quarter", "ordinal", "number"]
+Precision = Literal["moment", "day", "short", "week", "month", "quarter", "year", "ordinal", "number"]
 """What a text names; "short" is a day with a year of two digits, and "number" is a serial number or a timestamp."""
 
 DAY = 86_400_000_000
@@ -113,15 +113,21 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Precision], ...] = (
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?(?:e[+-]?\d+)?", re.ASCII)
 _WEEKDAY = re.compile(r"([^\W\d_]+)(?:-feira)?\.?,? ?(?:(?:den|dem|le|el|il|de|the|o) )?(?=\w)")
 _STARTS = re.compile(r"[+-]?\d|[^\W\d_].*\d")
+_YEARS = (1500, 2199)
+"""Other numbers of four digits are no years."""
+_DOT_NET = re.compile(r"/Date\((-?\d+)(?:[+-]\d{4})?\)/", re.ASCII)
 _ENDLESS = frozenset({"infinity", "-infinity"})
 
 
 def read_moment(text: str, order: Order) -> Moment | None:
     """Read a stripped text; None if it is no moment. Parts of days without an offset are taken for UTC.
 
-    A week, a month or a quarter is its first day.
+    A week, a month, a quarter or a year is its first day.
     """
     if len(text) > _LONGEST or not _STARTS.match(text):
+        if (match := _DOT_NET.fullmatch(text)) is not None:
+            moment = read_number(match[1], "epoch ms")
+            return moment and moment._replace(precision="moment", zoned=True)
         return Moment(None, text.lower(), "day") if text.lower() in _ENDLESS else None
     plain = _plain(text)
     if _NUMBER.fullmatch(plain) and (moment := _read_number(plain)) is not None:
@@ -295,8 +301,12 @@ def _time(parts: dict[str, str]) -> tuple[int, bool] | None:
 
 
 def _read_number(text: str) -> Moment | None:
-    """A number among dates: a Unix timestamp by its digits, or the day number of a spreadsheet."""
+    """A number among dates: none, a year, a Unix timestamp by its digits, or the day number of a spreadsheet."""
     digits = text.partition(".")[0]
+    if text == "0":
+        return Moment(None, "0", "number")
+    if len(text) == 4 and text.isdecimal() and _YEARS[0] <= int(text) <= _YEARS[1]:
+        return Moment((date(int(text), 1, 1).toordinal() - _UNIX_DAYS) * DAY, None, "year")
     if len(digits) in _EPOCHS_BY_DIGITS and digits[0] == "1":
         return read_number(text, _EPOCHS_BY_DIGITS[len(digits)])
     if len(digits) == 5 and digits.isdecimal() and _SERIALS[0] <= float(text) <= _SERIALS[1]:

@@ -25,7 +25,7 @@ from tabapp.data.forms.moment_text import (
 )
 from tabapp.data.small import SMALL, all_contain, any_contains, contains
 
-_SAMPLE = 200
+_SAMPLE, _PROBED = 200, 20
 DATES_AGREE = 0.9
 """Minimum share of values that are dates or open ends; the others become missing."""
 _SURE = 0.95
@@ -55,6 +55,7 @@ COMPACT_DATE = (
     r"|(?:0[1-9]|1[0-2])\.(?:19|20)\d{2})$"
 )
 """Numbers that may be dates: 20240131, also with hours and minutes or seconds, and 01.2024."""
+_COMPACT = r"^\d+$|^\d\d\.\d{4}$"
 _TRIPLE = r"(?:[^\W\d]+\.?,? ?)?(\d{1,2})([-/.]) ?(\d{1,2})[-/.] ?'?(\d{4}|\d{2})"
 _LEGACY = re.compile(r"(?=.*%[Yy])(?:%[aAbBdHIMmpSYyz]|%\.f|[-/., :TZUC]){1,24}")
 """strptime formats, which earlier versions stored."""
@@ -235,8 +236,8 @@ def find_dates(
     """
     step = max(1, len(distinct) // _SAMPLE)
     sample = distinct[::step] if isinstance(distinct, list) else distinct.gather_every(step).to_list()
-    precision = _usual_precision(sample[:: max(1, len(sample) // 20)], least) and _usual_precision(sample, least)
-    if precision in (None, "number") or (precision == "ordinal" and not by_name):
+    precision = _usual_precision(sample[:: max(1, len(sample) // _PROBED)], least) and _usual_precision(sample, least)
+    if precision in (None, "number", "year") or (precision == "ordinal" and not by_name):
         return None
     if precision == "month" and all(map(_is_season, sample)):
         return None
@@ -251,13 +252,21 @@ def stored_dates(distinct: pl.Series | list[str], counts: npt.NDArray[np.integer
     return _dates(_as_series(distinct), counts, "iso", None, _STORED_AGREE)
 
 
+def is_compact(distinct: pl.Series | list[str]) -> bool:
+    """Whether most of a sample of distinct texts may be dates without separators, and the others are whole numbers."""
+    if contains(distinct[:_PROBED], COMPACT_DATE).mean() < 0.5:
+        return False
+    sample = distinct[:1000]
+    return float(contains(sample, COMPACT_DATE).mean()) >= DATES_AGREE and all_contain(sample, _COMPACT)
+
+
 def number_dates(distinct: pl.Series | list[str], counts: npt.NDArray[np.integer]) -> Dates | None:
     """As `find_dates`, for Unix timestamps and the day numbers of spreadsheets, all of which are numbers."""
     forms: dict[NumberForm, str] = {**_EPOCHS, "excel": _SERIAL}
     for form, pattern in forms.items():
         if not any_contains(distinct, pattern) or not all_contain(distinct, _NUMBER):
             continue
-        if counts[contains(distinct, pattern)].sum() >= DATES_AGREE * counts.sum():
+        if contains(distinct, pattern).mean() >= DATES_AGREE:
             return _dates(_as_series(distinct), counts, form, None, DATES_AGREE)
     return None
 

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from tabapp.data.counts import Values
-from tabapp.data.forms.moments import COMPACT_DATE, Dates, describe_format, find_dates, number_dates, stored_dates
+from tabapp.data.forms.moments import Dates, describe_format, find_dates, is_compact, number_dates, stored_dates
 from tabapp.data.forms.numbers import number_format
 from tabapp.data.kinds.booleans import boolean_levels, false_and_true, is_boolean
 from tabapp.data.kinds.marked import find_numbers
@@ -16,7 +16,7 @@ from tabapp.data.kinds.numeric import judge_clock, judge_marked, judge_number, m
 from tabapp.data.kinds.scales import order_of
 from tabapp.data.kinds.verdict import show, verdict
 from tabapp.data.schema import Column, Kind
-from tabapp.data.small import all_contain, first, words_and_characters
+from tabapp.data.small import first, words_and_characters
 from tabapp.data.stored import StoredType
 
 _FEWEST_ORDERED, _MOST_ORDERED = 3, 60
@@ -68,7 +68,7 @@ def judge(
         return numbered
     if values.plain is not None and (number := judge_number(values)) is not None:
         return number
-    compact = unique >= 5 and all_contain(values.distinct[:1000], COMPACT_DATE)
+    compact = unique >= 5 and is_compact(values.distinct)
     if not compact and (number := judge_number(values)) is not None:
         return number
     dates = find_dates(values.distinct, values.count_array, by_name=names_date(values.name))

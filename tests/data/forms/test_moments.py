@@ -259,6 +259,24 @@ def test_open_ends_are_missing_and_few_other_texts_are_set_aside() -> None:
         ]
 
 
+def test_open_ends_of_dates_without_separators_and_timestamps(tmp_path: Path) -> None:
+    moments = moments_of(120)
+    lines = ["day,updated,y"]
+    for i, moment in enumerate(moments):
+        day = f"{moment:%Y%m%d}" if i % 3 else "99991231" if i % 2 else "00000000"
+        lines.append(f"{day},{round(moment.replace(tzinfo=UTC).timestamp()) if i % 5 else 0},{i % 2}")
+    (tmp_path / "table.csv").write_text("\n".join(lines))
+    schema = infer_schema(read_table(tmp_path / "table.csv").frame, target="y")
+    assert [schema.column(name).datetime_format for name in ("day", "updated")] == ["iso", "epoch s"]
+    assert schema.column("day").open_ends == ("0000-00-00", "9999-12-31")
+    assert schema.column("updated").open_ends == ("1970-01-01",)
+    typed = typed_frame(read_table(tmp_path / "table.csv").frame, schema)
+    days = [moment.replace(hour=0, minute=0, second=0) if i % 3 else None for i, moment in enumerate(moments)]
+    assert typed["day"].to_list() == days
+    assert typed["updated"].to_list() == [moment if i % 5 else None for i, moment in enumerate(moments)]
+    assert typed["updated mark"].to_list() == [None if i % 5 else "1970-01-01" for i in range(120)]
+
+
 def test_first_days_of_ordinary_years_are_dates() -> None:
     birthdays = [*(f"19{30 + i % 60}-0{1 + i % 9}-11" for i in range(100)), *["1900-01-01"] * 5]
     first_days = [f"{1990 + i % 30}-01-01" for i in range(100)]
