@@ -313,11 +313,14 @@ def find_order(uniques: pl.Series) -> tuple[Order, Order | None]:
         return "iso", None
     best: list[Order] = [order for order, count in fits.items() if count == most]
     if "year first" in best and len(best) > 1:
-        # Years are few, days are many.
+        # Years are few, days are many, and no country writes the year first with points.
         firsts, lasts = len({a for a, *_ in numbers}), len({c for _, _, c, _ in numbers})
         if lasts > 12 and 2 * firsts <= lasts:
             return "year first", best[0]
         best.remove("year first")
+        is_clear = (firsts > 12 and 2 * lasts <= firsts) or all(mark == "." for _, mark, *_ in triples)
+        if len(best) == 1 and not is_clear:
+            return best[0], "year first"
     if len(best) == 1:
         return best[0], None
     slashes = sum(mark == "/" for _, mark, *_ in triples)

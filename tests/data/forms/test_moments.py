@@ -180,6 +180,9 @@ def test_the_order_is_that_of_most_dates() -> None:
     assert find_order(pl.Series(["2024-01-02", "3 May 2024"])) == ("iso", None)
     years = [f"{year}-0{1 + day % 9}-{day:02}" for year in (22, 23) for day in range(1, 32)]
     assert find_order(pl.Series(years))[0] == "year first"
+    assert find_order(pl.Series(["24-03-13", "23-04-11"])) == ("day first", "year first")
+    assert find_order(pl.Series(["24.03.13", "23.04.11"])) == ("day first", None)
+    assert find_order(pl.Series([f"{day}-03-2{day % 4}" for day in range(13, 29)])) == ("day first", None)
     many = pl.Series([f"{1 + i % 28}/{1 + i % 12}/{1990 + i % 30} 10:{i % 60:02}" for i in range(5000)])
     assert find_order(many) == ("day first", None)
 
