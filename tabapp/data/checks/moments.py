@@ -70,7 +70,8 @@ def _open_ends(column: Column, values: Values, reading: Reading, evidence: Evide
     companion = next((each for each in evidence.columns if each.marks_of == column.name), None)
     marks = "" if companion is None else f", and their marks are a feature, {companion.name!r}"
     text = values.uniques.filter(reading.ends.is_not_null())[0]
-    action = f"the dates are missing{marks}; --null {show(text)} makes them ordinary gaps"
+    gaps = option("null", f"{column.name}={text}")
+    action = f"the dates are missing{marks}; {gaps} makes them ordinary gaps"
     return [(message, action)]
 
 

@@ -30,7 +30,12 @@ def replaced(cells: list[str], **others: str) -> list[str]:
 SUSPECT: dict[str, tuple[list[str], list[str]]] = {
     "open ends": (
         replaced(DAYS, end="9999-12-31", word="ongoing"),
-        [f"20 of {N} cells are open ends", "'9999-12-31' (10), 'ongoing' (10)", "'when mark'", "--null '9999-12-31'"],
+        [
+            f"20 of {N} cells are open ends",
+            "'9999-12-31' (10), 'ongoing' (10)",
+            "'when mark'",
+            "--null when=9999-12-31",
+        ],
     ),
     "some offsets": (
         [cell + "+02:00" * (i % 3 > 0) for i, cell in enumerate(MOMENTS)],
