@@ -11,6 +11,7 @@ from tabapp.data.checks.registry import Evidence, check
 from tabapp.data.counts import Values
 from tabapp.data.forms.calendar_names import DOUBTFUL_ZONES, ZONES
 from tabapp.data.forms.moments import Reading, describe_format, find_dates, find_order, is_number_form, read_moments
+from tabapp.data.kinds.kinds import UNSEARCHED
 from tabapp.data.kinds.names import names_date
 from tabapp.data.kinds.verdict import show
 from tabapp.data.schema import Column, DataWarning
@@ -26,7 +27,7 @@ _NUMBER = r"^[0-9]{5}(?:\.[0-9]+)?$|^1(?:[0-9]{9}|[0-9]{12}|[0-9]{15}|[0-9]{18})
 
 @check(
     "moments",
-    description="Dates of a column have open ends, or fit another order or calendar; or only some moments have an offset from UTC.",
+    description="A column of dates has other texts, open ends, another possible order or calendar, or offsets from UTC in some cells.",
     remedy="Compare the quoted cells with how they are read; write dates as YYYY-MM-DD and moments with their offset.",
     rank=61,
 )
@@ -37,8 +38,9 @@ def moments(evidence: Evidence) -> Iterator[DataWarning]:
             continue
         values, form = evidence.values[column.name], column.datetime_format or "iso"
         found: list[tuple[str, str]] = []
-        if column.open_ends or column.zone == "mixed":
+        if column.open_ends or column.zone == "mixed" or column.support < 1:
             reading = read_moments(values.uniques, form, column.open_ends)
+            found += _set_aside(column, values, reading)
             found += _open_ends(column, values, reading, evidence)
             found += _without_offset(values, reading) if column.zone == "mixed" else []
         if form in ("day first", "month first", "year first") and (rival := find_order(values.uniques)[1]) is not None:
@@ -56,6 +58,18 @@ def _example(values: Values) -> str:
     """A date with different numbers, which differs between the orders."""
     texts = values.uniques.filter(pl.Series(contains(values.uniques, r"\d[-/.] ?\d")))
     return show(texts[0])
+
+
+def _set_aside(column: Column, values: Values, reading: Reading) -> list[tuple[str, str]]:
+    unread = values.uniques.set(reading.moments.is_not_null() | reading.ends.is_not_null(), None)
+    counted = _counted(unread, values)
+    if not counted:
+        return []
+    shown = ", ".join(f"{show(text)} ({count:,})" for text, count in counted.most_common(_SHOWN))
+    more = f" and {len(counted) - _SHOWN:,} more texts" if len(counted) > _SHOWN else ""
+    message = f"{counted.total():,} of {values.n_present:,} cells are no dates: {shown}{more}."
+    keep = option("kind", {column.name: "categorical"})
+    return [(message, f"read as missing; correct them, or keep the texts with {keep}")]
 
 
 def _open_ends(column: Column, values: Values, reading: Reading, evidence: Evidence) -> list[tuple[str, str]]:
@@ -150,6 +164,8 @@ def mostly_dates(evidence: Evidence) -> Iterator[DataWarning]:
             or column.unique < _FEWEST_DATES
             or column.name not in evidence.values
         ):
+            continue
+        if column.reason.endswith(UNSEARCHED):
             continue
         values = evidence.values[column.name]
         dates = find_dates(values.distinct, values.count_array, least=_MOSTLY, by_name=names_date(column.name))

@@ -51,6 +51,10 @@ SUSPECT: dict[str, tuple[list[str], list[str]]] = {
     ),
     "day numbers among dates": (replaced(DAYS, number="45364"), ["10 of", "'45364'", "2024-03-13 00:00:00"]),
     "timestamps among dates": (replaced(DAYS, number="1710299106"), ["10 of", "since 1970", "2024-03-13 03:05:06"]),
+    "other texts": (
+        [*DAYS[:-3], "soon", "2024-13-45", "see note 5"],
+        [f"3 of {N} cells are no dates: 'soon' (1), '2024-13-45' (1)", "--kind when=categorical"],
+    ),
     "years among dates": (replaced(DAYS, year="2019"), ["10 of", "are years, such as '2019'", "2019-01-01"]),
     "another calendar": (
         [f"140{i % 4}-0{1 + i % 9}-{1 + i % 28:02}" for i in range(N)],
