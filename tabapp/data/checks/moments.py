@@ -27,7 +27,7 @@ _NUMBER = r"^[0-9]{5}(?:\.[0-9]+)?$|^1(?:[0-9]{9}|[0-9]{12}|[0-9]{15}|[0-9]{18})
 
 @check(
     "moments",
-    description="A column of dates has other texts, open ends, another possible order or calendar, or offsets from UTC in some cells.",
+    description="A column of dates has other texts, open ends, another possible order or calendar, or offsets in some cells.",
     remedy="Compare the quoted cells with how they are read; write dates as YYYY-MM-DD and moments with their offset.",
     rank=61,
 )
