@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
 from typing import Any
-
-import polars as pl
 
 from tabapp.bundle.files.contents import Contents
 from tabapp.data.forms.clock import CLOCKS
 from tabapp.data.schema import Column, Schema
-from tabapp.data.stored import as_text
 
 MOST_LEVELS = 100
 """Levels of a column that `/schema` lists, the most frequent first."""
@@ -85,7 +81,4 @@ def _short(number: float, low: float, high: float) -> float | int:
 
 
 def _moment(column: Column) -> str | None:
-    if column.low_text is None:
-        return None
-    moment = pl.DataFrame({column.name: [datetime.fromisoformat(column.low_text)]})
-    return as_text(moment, "the example", [column])[column.name][0]
+    return None if column.low_text is None else column.low_text.replace("T", " ").removesuffix(" 00:00:00")
