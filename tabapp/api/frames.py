@@ -42,7 +42,7 @@ def to_polars(data: Any, what: str = "data") -> pl.DataFrame:
 
     Raises:
         UsageError: it is not a table.
-        DataError: its column names are not unique, or a column holds complex numbers.
+        DataError: its column names are not unique, or a column holds complex numbers or has a type that polars does not read.
     """
     import polars as pl
 
@@ -54,7 +54,7 @@ def to_polars(data: Any, what: str = "data") -> pl.DataFrame:
     elif is_pandas(data):
         return _from_pandas(data, what)
     elif hasattr(data, "__arrow_c_stream__") and not isinstance(data, pl.Series):
-        frame = pl.DataFrame(data)
+        frame = _from_arrow(data, what)
     else:
         kind = f"{type(data).__module__.partition('.')[0]}.{type(data).__name__}".removeprefix("builtins.")
         raise UsageError(
@@ -63,6 +63,19 @@ def to_polars(data: Any, what: str = "data") -> pl.DataFrame:
     columns = [_without_cells(column) if _is_nested(column.dtype) else column for column in frame]
     frame = pl.DataFrame(columns) if columns else frame
     return frame.rename(dict(zip(frame.columns, _column_names(frame.columns, what), strict=True)))
+
+
+def _from_arrow(data: Any, what: str) -> pl.DataFrame:
+    import polars as pl
+    from polars.exceptions import PanicException, PolarsError
+
+    try:
+        return pl.DataFrame(data)
+    except (PolarsError, PanicException) as error:
+        reason = (str(error).splitlines() or [""])[0][:160]
+        raise DataError(
+            f"{what} has a column of a type that cannot be read ({reason}). Convert it to plain values, or leave it out."
+        ) from None
 
 
 def _is_nested(dtype: Any) -> bool:
@@ -116,6 +129,10 @@ def _from_pandas_column(column: Any, name: str, what: str) -> pl.Series:
         return _from_categorical(column, name)
     if isinstance(dtype, pd.SparseDtype):
         return _from_pandas_column(column.sparse.to_dense(), name, what)
+    is_arrow = isinstance(dtype, getattr(pd, "ArrowDtype", ()))
+    if is_arrow and dtype.kind in "mM":
+        # As numpy has no zones, pandas gives these as objects.
+        return pl.Series(name, pl.from_arrow(column.array.__arrow_array__()))
     if isinstance(dtype, pd.PeriodDtype):
         column = column.dt.to_timestamp()
     elif isinstance(dtype, pd.DatetimeTZDtype):
@@ -126,7 +143,7 @@ def _from_pandas_column(column: Any, name: str, what: str) -> pl.Series:
         # polars has no seconds.
         coarse = np.datetime_data(moments.dtype)[0] not in ("ms", "us", "ns")
         return pl.Series(name, moments.astype(f"{moments.dtype.kind}8[us]") if coarse else moments)
-    if column.dtype.kind in "biuf" and not isinstance(dtype, getattr(pd, "ArrowDtype", ())):
+    if column.dtype.kind in "biuf" and not is_arrow:
         if isinstance(dtype, pd.api.extensions.ExtensionDtype):
             filled = column.fillna(False if dtype.kind == "b" else 0)
             values = pl.Series(name, filled.to_numpy(dtype=getattr(dtype, "numpy_dtype", None)))
@@ -134,7 +151,9 @@ def _from_pandas_column(column: Any, name: str, what: str) -> pl.Series:
             numbers = column.to_numpy()
             values = pl.Series(name, numbers.astype("float32") if numbers.dtype == "float16" else numbers)
         return values.set(pl.Series(missing), None) if missing.any() else values
-    cells = [None if gone else cell for cell, gone in zip(column.tolist(), missing.ravel(), strict=True)]
+    cells = [
+        None if gone or cell is pd.NA else cell for cell, gone in zip(column.tolist(), missing.ravel(), strict=True)
+    ]
     return from_objects(cells, name, what)
 
 

@@ -43,7 +43,8 @@ def left_out_warnings(held: Mapping[str, str]) -> list[DataWarning]:
             check="nested",
             column=next(iter(held)) if len(held) == 1 else None,
             message=f"{what} not hold one value in each row: {shown}{more}.",
-            action="left out; save parts of them, such as a length or a field, as columns of their own",
+            action="left out; save parts of them, such as a length or a field, as columns of their own"
+            + (", and bytes that are texts as strings" if "bytes" in held.values() else ""),
         )
     ]
 

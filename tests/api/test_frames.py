@@ -157,3 +157,12 @@ def test_results_have_the_library_and_the_index_of_the_data():
     assert (list(frame.index), list(frame["low"])) == ([20, 10], [0.5, 1.5])
     assert series_like("file.csv", values) is values
     assert frame_like(pl.DataFrame(), {"low": pl.Series([0.5])}).columns == ["low"]
+
+
+def test_a_type_that_polars_does_not_read_is_one_sentence():
+    class Table:
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            raise pl.exceptions.ComputeError('The datatype "+r" is still not supported')
+
+    with pytest.raises(DataError, match=r"data has a column of a type that cannot be read \(The datatype"):
+        to_polars(Table())
