@@ -8,6 +8,7 @@ import msgspec
 import polars as pl
 
 from tabapp.data.checks.registry import most_important_first
+from tabapp.data.column_reading import ColumnReading, read_column
 from tabapp.data.infer import compare_with_test, infer_schema
 from tabapp.data.reading.read import Reading
 from tabapp.data.schema import Column, DataWarning, Kind, Role, Schema
@@ -27,7 +28,10 @@ class ReadingProfile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ColumnProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """What a column was taken for, and why; see `tabapp.data.schema.Column`. `levels` holds the ten most frequent ones."""
+    """What a column was taken for, and why; see `tabapp.data.schema.Column`.
+
+    `levels` holds the ten most frequent ones, and `reading` says how its cells are read.
+    """
 
     name: str
     kind: Kind
@@ -39,11 +43,14 @@ class ColumnProfile(msgspec.Struct, frozen=True, kw_only=True):
     missing_spellings: tuple[str, ...]
     low: float | None
     high: float | None
+    low_text: str | None
+    high_text: str | None
     unit: str | None
     label: str | None
     overridden: bool
     datetime_format: str | None
     levels: tuple[str, ...]
+    reading: ColumnReading
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +114,7 @@ def make_profile(file: str, reading: Reading, schema: Schema, metric: str, n_mor
             bytes=reading.n_bytes,
             repairs=tuple(reading.warnings),
         ),
-        columns=tuple(_column_profile(column) for column in schema.columns_of_file),
+        columns=tuple(_column_profile(column, reading.frame, schema) for column in schema.columns_of_file),
         target=schema.target,
         target_reason=schema.target_reason,
         task=schema.task,
@@ -118,6 +125,7 @@ def make_profile(file: str, reading: Reading, schema: Schema, metric: str, n_mor
     )
 
 
-def _column_profile(column: Column) -> ColumnProfile:
-    facts = {name: getattr(column, name) for name in ColumnProfile.__struct_fields__}
-    return msgspec.structs.replace(ColumnProfile(**facts), levels=column.levels[:_LEVELS])
+def _column_profile(column: Column, frame: pl.DataFrame, schema: Schema) -> ColumnProfile:
+    facts = {name: getattr(column, name, None) for name in ColumnProfile.__struct_fields__}
+    facts |= {"levels": column.levels[:_LEVELS], "reading": read_column(frame, column, schema)}
+    return ColumnProfile(**facts)

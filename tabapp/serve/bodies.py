@@ -184,7 +184,7 @@ def decode_json(content: bytes, schema: Schema, limits: Limits) -> Body:
     # A frame without columns has no rows; an unknown column keeps their number.
     frame = pl.DataFrame(columns or [pl.Series(_free_name(known), [None] * len(rows), dtype=pl.String)])
     frame, renamed = renamed_as_in_training(frame, schema.columns)
-    notes = tuple(warning.message for warning in renamed)
+    notes = tuple(sentences(renamed))
     unknown = {name: None for name in unknown if name not in same}
     if not unknown:
         return Body(frame, notes)

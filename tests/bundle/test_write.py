@@ -116,10 +116,10 @@ def test_bundle_reports_that_it_contains_training_rows(bundles):
 
 def test_model_card_has_the_warnings_about_the_data(bundles):
     contents = open_bundle(bundles["binary"])
-    warning = DataWarning(check="leak", column="a|b", message="It predicts y.", action="kept; --ignore leaves it out")
+    warning = DataWarning(check="leak", column="a<b", message="It predicts y.", action="kept; --ignore leaves it out")
     schema = msgspec.structs.replace(contents.schema, warnings=(warning,))
     card = model_card(contents.manifest, schema, contents.ensemble)
-    assert "Warnings about the data:\n\n- a\\|b: It predicts y → kept; --ignore leaves it out\n" in card
+    assert "Warnings about the data:\n\n- a&lt;b: It predicts y → kept; --ignore leaves it out\n" in card
     schema = msgspec.structs.replace(contents.schema, warnings=())
     assert "Warnings" not in model_card(contents.manifest, schema, contents.ensemble)
 

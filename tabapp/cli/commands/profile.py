@@ -145,7 +145,7 @@ def _print_profile(data: str, reading: Reading, schema: Schema, n_more: int, eve
                 f"{column.missing / rows:.0%}" if column.missing else "",
                 f"{column.unique:,}",
                 _values(column),
-                column.reason,
+                _why(column, schema),
             ]
             for column in shown
         ],
@@ -159,12 +159,20 @@ def _print_profile(data: str, reading: Reading, schema: Schema, n_more: int, eve
             echo(f"⚠ {group[0].check}  {text}")
 
 
+def _why(column: Column, schema: Schema) -> str:
+    """The reason of a column, and the marks of its cells."""
+    companion = schema.companions.get(column.name)
+    return column.reason if companion is None else f"{column.reason} {companion.reason}"
+
+
 def _values(column: Column) -> str:
     """A column's range, or its most frequent levels, in a few characters."""
     if column.levels:
         text = ", ".join(column.levels[:3]) + (" …" if len(column.levels) > 3 else "")
     elif column.low is not None and column.high is not None:
-        text = f"{column.low:g} … {column.high:g}" + (f" {column.unit}" if column.unit else "")
+        # The unit of durations is the form in which they are written; their values are seconds.
+        unit = "s" if column.unit is not None and ":" in column.unit else column.unit
+        text = f"{column.low:g} … {column.high:g}" + (f" {unit}" if unit else "")
     elif column.low_text is not None and column.high_text is not None:
         text = f"{column.low_text[:10]} … {column.high_text[:10]}"
     else:
