@@ -97,7 +97,7 @@ def did_you_mean(wrong: str, names: Iterable[str]) -> str:
 
 
 _SPELLING = "TABAPP_SPELLING"
-_PYTHON = "python"
+_PYTHON, _HTTP = "python", "http"
 _reader: ContextVar[str] = ContextVar("reader")
 
 
@@ -105,6 +105,16 @@ _reader: ContextVar[str] = ContextVar("reader")
 def spelled_in_python() -> Generator[None]:
     """Spell options as keywords of Python: in a block, or in a decorated function of the Python interface."""
     token = _reader.set(_PYTHON)
+    try:
+        yield
+    finally:
+        _reader.reset(token)
+
+
+@contextmanager
+def spelled_in_addresses() -> Generator[None]:
+    """Spell options as parameters of an address, in a block."""
+    token = _reader.set(_HTTP)
     try:
         yield
     finally:
@@ -121,7 +131,8 @@ def spelling_of_children() -> dict[str, str]:
 
 
 def option(name: str, value: Any = None) -> str:
-    """An option in a sentence, as its reader writes it: `--device cpu` on the command line, `device='cpu'` in Python.
+    """An option in a sentence, as its reader writes it: `--device cpu` on the command line, `device='cpu'` in Python, and
+    `?device=cpu` in an address.
 
     Args:
         name: the keyword, such as "hide_cells".
@@ -129,6 +140,8 @@ def option(name: str, value: Any = None) -> str:
     """
     if _is_for_python():
         return name if value is None else f"{name}={value!r}"
+    if _reader.get(None) == _HTTP:
+        return f"?{name}" if value is None else f"?{name}={value}"
     flag = f"--{name.replace('_', '-')}"
     if isinstance(value, dict):
         settings: dict[str, str] = value

@@ -167,7 +167,10 @@ class _TabappEstimator(BaseEstimator):
         check_is_fitted(self)
         frame = self._frame(X, reset=False)
         predictor = self._predictor()
-        return _as_value_error(lambda: predictor.predict_frame(as_text(frame, "X", predictor.schema.columns)).values)
+        found = _as_value_error(lambda: predictor.predict_frame(as_text(frame, "X", predictor.schema.columns)))
+        for note in found.notes:
+            warnings.warn(f"{note.rstrip('.')}.", stacklevel=3)
+        return found.values
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]

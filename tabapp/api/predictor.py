@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tabapp.task import Task
 
 MissingColumns = Literal["error", "fill"]
+DecimalMark = Literal[".", ","]
 
 
 class _Source(NamedTuple):
@@ -144,32 +145,47 @@ class Predictor:
         return {value.name: value for value in self._loaded.contents.manifest.metrics}
 
     def predict(
-        self, data: Any, *, missing_columns: MissingColumns = "error", max_memory: str | int | None = None
+        self,
+        data: Any,
+        *,
+        missing_columns: MissingColumns = "error",
+        strict: bool = False,
+        decimal: DecimalMark | None = None,
+        max_memory: str | int | None = None,
     ) -> Any:
         """Predict every row: the most probable class as text, or a number in target units.
 
         Args:
             data: path of a file, or a table.
             missing_columns: "fill" predicts without feature columns that are missing or of another kind than in training.
+            strict: reject data in which a column differs from training: most values are unknown, on another scale, or spelled
+                otherwise. Without it, such differences are warnings.
+            decimal: decimal mark of the numbers in a text file; detected by default.
             max_memory: memory that reading a file may use, such as "8GiB" or bytes; by default 80 % of what is free.
 
         Returns:
             A series named like the target.
 
         Raises:
-            DataError: feature columns are missing or of another kind than in training, which names every one; or a file cannot be
-                read, or needs more memory.
+            DataError: feature columns are missing or of another kind than in training, or differ and `strict` is set, which names
+                every one; or a file cannot be read, or needs more memory.
         """
-        found = self._predict(data, missing_columns, max_memory)
+        found = self._predict(data, missing_columns, strict, decimal, max_memory)
         return series_like(data, self._loaded.predictor.to_frame(found)["prediction"].alias(self.target))
 
     def predict_proba(
-        self, data: Any, *, missing_columns: MissingColumns = "error", max_memory: str | int | None = None
+        self,
+        data: Any,
+        *,
+        missing_columns: MissingColumns = "error",
+        strict: bool = False,
+        decimal: DecimalMark | None = None,
+        max_memory: str | int | None = None,
     ) -> Any:
         """Predict the probability of each class.
 
         Args:
-            data, missing_columns, max_memory: as for `predict`.
+            data, missing_columns, strict, decimal, max_memory: as for `predict`.
 
         Returns:
             A frame with a column for each class, named by its label, in the order of `classes`. Rows sum to 1.
@@ -184,7 +200,7 @@ class Predictor:
             raise UsageError(
                 "Probabilities exist for classification only; predict_interval gives the intervals of a regression."
             )
-        values = self._predict(data, missing_columns, max_memory).values
+        values = self._predict(data, missing_columns, strict, decimal, max_memory).values
         return frame_like(data, {label: pl.Series(values[:, code]) for code, label in enumerate(self.classes)})
 
     def predict_interval(
@@ -193,6 +209,8 @@ class Predictor:
         coverage: float = 0.9,
         *,
         missing_columns: MissingColumns = "error",
+        strict: bool = False,
+        decimal: DecimalMark | None = None,
         max_memory: str | int | None = None,
     ) -> Any:
         """Predict an interval around each prediction that covers a share of new rows, on average over rows like the training ones.
@@ -201,7 +219,7 @@ class Predictor:
         had larger errors (normalized split-conformal prediction).
 
         Args:
-            data, missing_columns, max_memory: as for `predict`.
+            data, missing_columns, strict, decimal, max_memory: as for `predict`.
             coverage: share of rows, above 0 and up to 0.999. It is rounded up to a whole percent, 0.995 or 0.999.
 
         Returns:
@@ -215,7 +233,9 @@ class Predictor:
 
         predictor = self._loaded.predictor
         predictor.half_width(coverage)  # reports a wrong coverage before the prediction, which may take long
-        low, high = predictor.interval(self._predict(data, missing_columns, max_memory).values, coverage)
+        low, high = predictor.interval(
+            self._predict(data, missing_columns, strict, decimal, max_memory).values, coverage
+        )
         return frame_like(data, {"low": pl.Series(low), "high": pl.Series(high)})
 
     def explain(
@@ -224,6 +244,8 @@ class Predictor:
         *,
         label: str | None = None,
         missing_columns: MissingColumns = "error",
+        strict: bool = False,
+        decimal: DecimalMark | None = None,
         max_memory: str | int | None = None,
     ) -> dict[str, Any]:
         """Explain the prediction of every row by the contribution of each column.
@@ -232,7 +254,7 @@ class Predictor:
         units of the output: the probability of a class, or the target's unit.
 
         Args:
-            data, missing_columns, max_memory: as for `predict`. A row takes about a second.
+            data, missing_columns, strict, decimal, max_memory: as for `predict`. A row takes about a second.
             label: the class whose probability is explained; by default the one predicted for the first row.
 
         Returns:
@@ -245,9 +267,11 @@ class Predictor:
         from tabapp.explain.rows import Explainer, explanations_json
 
         predictor = self._loaded.predictor
-        frame = self._text_of(data, missing_columns, max_memory)
+        frame, mark = self._text_of(data, missing_columns, decimal, max_memory)
         with _python_words(data):
-            typed, notes = predictor.typed_rows(frame, fill_missing_columns=missing_columns == "fill")
+            typed, notes = predictor.typed_rows(
+                frame, fill_missing_columns=missing_columns == "fill", strict=strict, decimal=mark
+            )
         for note in notes:
             warnings.warn(f"{note.rstrip('.')}.", stacklevel=2)
         explainer = Explainer(
@@ -261,39 +285,52 @@ class Predictor:
         found = explainer.explain(typed, range(typed.height), label=label)
         return explanations_json(found, self.target)
 
-    def _predict(self, data: Any, missing_columns: str, max_memory: str | int | None) -> Prediction:
-        frame = self._text_of(data, missing_columns, max_memory)
+    def _predict(
+        self,
+        data: Any,
+        missing_columns: str,
+        strict: bool,
+        decimal: DecimalMark | None,
+        max_memory: str | int | None,
+    ) -> Prediction:
+        frame, mark = self._text_of(data, missing_columns, decimal, max_memory)
         with _python_words(data):
-            found = self._loaded.predictor.predict_frame(frame, fill_missing_columns=missing_columns == "fill")
+            found = self._loaded.predictor.predict_frame(
+                frame, fill_missing_columns=missing_columns == "fill", strict=strict, decimal=mark
+            )
         for note in found.notes:
             warnings.warn(f"{note.rstrip('.')}.", stacklevel=3)
         return found
 
-    def _text_of(self, data: Any, missing_columns: str, max_memory: str | int | None) -> pl.DataFrame:
+    def _text_of(
+        self, data: Any, missing_columns: str, decimal: DecimalMark | None, max_memory: str | int | None
+    ) -> tuple[pl.DataFrame, str | None]:
         if missing_columns not in ("error", "fill"):
             raise UsageError(f"missing_columns={missing_columns!r} is not known; use 'error' or 'fill'.")
         check_process()
         with spelled_in_python():
-            return self._text(data, max_memory)
+            return self._text(data, decimal, max_memory)
 
-    def _text(self, data: Any, max_memory: str | int | None) -> pl.DataFrame:
-        """A table as text, with dates and numbers in the formats that the bundle reads."""
+    def _text(
+        self, data: Any, decimal: DecimalMark | None, max_memory: str | int | None
+    ) -> tuple[pl.DataFrame, str | None]:
+        """A table as text, with dates and numbers in the formats that the bundle reads, and the decimal mark of a text file."""
         if is_path(data):
             from tabapp.data.reading.read import ReadOptions, read_table
 
             limit = parse_bytes(str(max_memory)) if max_memory is not None else None
-            options = ReadOptions(max_memory=limit)
+            options = ReadOptions(decimal=decimal, max_memory=limit)
             reading = read_table(Path(data), options, allow_no_rows=True, columns=self.schema.columns)
             for text in sentences(reading.warnings):
                 warnings.warn(f"{text}.", stacklevel=5)
-            return reading.frame
+            return reading.frame, reading.decimal
         from tabapp.data.columns import renamed_as_in_training
         from tabapp.data.stored import as_text
 
         frame, found = renamed_as_in_training(to_polars(data), self.schema.columns)
         for text in sentences(found):
             warnings.warn(f"{text}.", stacklevel=5)
-        return as_text(frame, "data", self.schema.columns)
+        return as_text(frame, "data", self.schema.columns), None
 
     def __repr__(self) -> str:
         first = next(iter(self.metrics.values()), None)
@@ -343,12 +380,18 @@ class TargetsPredictor:
         return len(self._predictors)
 
     def predict(
-        self, data: Any, *, missing_columns: MissingColumns = "error", max_memory: str | int | None = None
+        self,
+        data: Any,
+        *,
+        missing_columns: MissingColumns = "error",
+        strict: bool = False,
+        decimal: DecimalMark | None = None,
+        max_memory: str | int | None = None,
     ) -> Any:
         """Predict every row: the most probable class as text, or a number in units of the target.
 
         Args:
-            data, missing_columns, max_memory: as for `Predictor.predict`.
+            data, missing_columns, strict, decimal, max_memory: as for `Predictor.predict`.
 
         Returns:
             A frame with a column for each target.
@@ -356,16 +399,22 @@ class TargetsPredictor:
         Raises:
             DataError: as for `Predictor.predict`.
         """
-        found = self._frames(data, missing_columns, max_memory)
+        found = self._frames(data, missing_columns, strict, decimal, max_memory)
         return frame_like(data, {target: frame["prediction"] for target, frame in found.items()})
 
     def predict_proba(
-        self, data: Any, *, missing_columns: MissingColumns = "error", max_memory: str | int | None = None
+        self,
+        data: Any,
+        *,
+        missing_columns: MissingColumns = "error",
+        strict: bool = False,
+        decimal: DecimalMark | None = None,
+        max_memory: str | int | None = None,
     ) -> Any:
         """Predict the probability of each class of the targets that are classes.
 
         Args:
-            data, missing_columns, max_memory: as for `Predictor.predict`.
+            data, missing_columns, strict, decimal, max_memory: as for `Predictor.predict`.
 
         Returns:
             A frame with a column `<target>_<class>` for each class.
@@ -377,7 +426,7 @@ class TargetsPredictor:
         chosen = [target for target, each in self._predictors.items() if each.classes]
         if not chosen:
             raise UsageError("Probabilities exist for classification only, and every target is a regression.")
-        found = self._frames(data, missing_columns, max_memory, chosen)
+        found = self._frames(data, missing_columns, strict, decimal, max_memory, chosen)
         columns = {
             f"{target}_{label}": frame[f"probability_{label}"]
             for target, frame in found.items()
@@ -391,12 +440,14 @@ class TargetsPredictor:
         coverage: float = 0.9,
         *,
         missing_columns: MissingColumns = "error",
+        strict: bool = False,
+        decimal: DecimalMark | None = None,
         max_memory: str | int | None = None,
     ) -> Any:
         """Predict an interval for each target that is a number, as `Predictor.predict_interval`.
 
         Args:
-            data, coverage, missing_columns, max_memory: as for `Predictor.predict_interval`.
+            data, coverage, missing_columns, strict, decimal, max_memory: as for `Predictor.predict_interval`.
 
         Returns:
             A frame with the columns `<target>_low` and `<target>_high`.
@@ -413,7 +464,7 @@ class TargetsPredictor:
         predictors = {target: self._loaded_of(target).predictor for target in chosen}
         for predictor in predictors.values():
             predictor.half_width(coverage)  # reports a wrong coverage before the predictions, which may take long
-        found = self._frames(data, missing_columns, max_memory, chosen)
+        found = self._frames(data, missing_columns, strict, decimal, max_memory, chosen)
         columns: dict[str, Any] = {}
         for target, predictor in predictors.items():
             low, high = predictor.interval(found[target]["prediction"].to_numpy(), coverage)
@@ -421,7 +472,13 @@ class TargetsPredictor:
         return frame_like(data, columns)
 
     def _frames(
-        self, data: Any, missing_columns: str, max_memory: str | int | None, targets: Sequence[str] | None = None
+        self,
+        data: Any,
+        missing_columns: str,
+        strict: bool,
+        decimal: DecimalMark | None,
+        max_memory: str | int | None,
+        targets: Sequence[str] | None = None,
     ) -> dict[str, pl.DataFrame]:
         """The predictions of each target as columns."""
         found: dict[str, pl.DataFrame] = {}
@@ -429,7 +486,7 @@ class TargetsPredictor:
             # Notes on columns are almost the same for all targets.
             warnings.simplefilter("once")
             for target in self.targets if targets is None else targets:
-                predicted = self._predictors[target]._predict(data, missing_columns, max_memory)  # pyright: ignore[reportPrivateUsage]
+                predicted = self._predictors[target]._predict(data, missing_columns, strict, decimal, max_memory)  # pyright: ignore[reportPrivateUsage]
                 found[target] = self._loaded_of(target).predictor.to_frame(predicted)
         return found
 

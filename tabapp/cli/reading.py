@@ -65,14 +65,15 @@ class Reader:
                 shutil.copyfileobj(sys.stdin.buffer, spool)
             yield str(path)
 
-    def read(self, data: str, schema: Schema) -> Reading:
-        """Read a whole file, or stdin for `-`, for a bundle with this schema."""
+    def read(self, data: str, schema: Schema | None = None) -> Reading:
+        """Read a whole file, or stdin for `-`: new rows for a bundle with this schema, or a training file."""
         from tabapp.data.reading.read import read_table
 
         if data != "-":
             check_file(data)
         with self.kept(data) as path:
-            return read_table(Path(path), self.options, allow_no_rows=True, columns=schema.columns)
+            columns = () if schema is None else schema.columns
+            return read_table(Path(path), self.options, allow_no_rows=True, columns=columns)
 
 
 reading_options = all_of(
@@ -90,6 +91,14 @@ fill_option = click.option(
     help="Reject feature columns that are missing or of another kind, or fill them with missing values.",
 )
 """Adds `--missing-columns`, which a command receives as the Boolean `fill`."""
+
+
+strict_option = click.option(
+    "--strict",
+    is_flag=True,
+    help="Reject DATA with exit code 3 if a column differs from training, such as by unknown levels or its scale.",
+)
+"""Adds `--strict`, which makes every note that compares new rows with training an error."""
 
 
 def load_and_read(

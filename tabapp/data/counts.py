@@ -36,13 +36,14 @@ class PlainNumbers:
 
     Attributes:
         n_unique: number of distinct values.
-        low, high: the range.
+        low, high: the range; `quartiles` as in `quartiles_of`.
         histogram: counts in 10 bins of equal width.
     """
 
     n_unique: int
     low: float
     high: float
+    quartiles: tuple[float, ...]
     histogram: tuple[int, ...]
 
 
@@ -228,7 +229,21 @@ def _plain_numbers(texts: pl.Series) -> PlainNumbers | None:
     # The numbers are sorted, so bisection finds the bin edges of `spread`.
     ends = [bisect_left(ordered, k, key=lambda x: (x - low) / (high - low) * 10) for k in range(1, 10)]
     histogram = tuple(int(n) for n in np.diff([0, *ends, len(ordered)]))
-    return PlainNumbers(n_unique, low, high, histogram)
+    return PlainNumbers(n_unique, low, high, quartiles_of(ordered), histogram)
+
+
+def quartiles_of(ordered: Float64, counts: npt.NDArray[np.integer] | None = None) -> tuple[float, ...]:
+    """The lower quartile, the median and the upper quartile, each one of the numbers.
+
+    Args:
+        ordered: finite numbers in ascending order, of which there must be some.
+        counts: number of occurrences of each; 1 if None.
+    """
+    if counts is None:
+        return tuple(float(ordered[part * (len(ordered) - 1) // 4]) for part in (1, 2, 3))
+    ends = np.cumsum(counts)
+    places = np.searchsorted(ends, [part * (int(ends[-1]) - 1) // 4 for part in (1, 2, 3)], side="right")
+    return tuple(float(ordered[place]) for place in places)
 
 
 def _has_leading_zeros(texts: pl.Series) -> bool:

@@ -33,6 +33,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         level_counts: how often each level occurs.
         order: those levels of a categorical column that have an order, lowest first: low, medium, high.
         low, high: range of a numeric column, or of a datetime as ISO text in `low_text` and `high_text`.
+        quartiles: lower quartile, median and upper quartile of a numeric column; empty in older schemas.
         histogram: counts in up to 10 equal bins of the range, or of the up to 10 most frequent levels.
         datetime_format: how a datetime column is read: the order of its dates ("iso", "day first", "month first" or "year first"),
             or the unit of its numbers ("epoch s", "epoch ms", "epoch us", "epoch ns" or "excel"). Earlier versions stored a
@@ -65,6 +66,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     high: float | None = None
     low_text: str | None = None
     high_text: str | None = None
+    quartiles: tuple[float, ...] = ()
     histogram: tuple[int, ...] = ()
     datetime_format: str | None = None
     zone: Literal["UTC", "mixed"] | None = None

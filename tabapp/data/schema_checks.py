@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import pairwise
 
 from tabapp.data.forms.moments import MOST_OPEN_ENDS, is_date_format
 from tabapp.data.forms.numbers import is_number_format
@@ -56,4 +57,7 @@ def _column_problem(column: Column) -> str | None:
     low, high = column.low or 0.0, column.high or 0.0
     if (column.low is None) != (column.high is None) or not -math.inf < low <= high < math.inf:
         return "no valid range"
+    ordered = (low, *column.quartiles, high)
+    if len(column.quartiles) not in (0, 3) or not all(a <= b for a, b in pairwise(ordered)):
+        return "no valid quartiles"
     return None

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tabapp.data.columns import column_of, named_with_likely
+from tabapp.data.columns import column_of
 from tabapp.data.forms.clock import CLOCKS
 from tabapp.data.forms.missing import missing_cells, strip
 from tabapp.data.forms.moments import read_moments
@@ -18,10 +16,7 @@ from tabapp.data.kinds.booleans import false_and_true
 from tabapp.data.marks import marks_in
 from tabapp.data.schema import Column, Schema
 from tabapp.data.target import format_of
-from tabapp.errors import DataError, option
-
-_MISTYPED = 0.05
-"""Largest share of values that do not parse in a column that still counts as unchanged."""
+from tabapp.errors import DataError
 
 
 def typed_column(texts: pl.Series, column: Column, *, as_label: bool = False) -> pl.Series:
@@ -100,107 +95,6 @@ def typed_frame(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
             empty = pl.Series(column.name, [None] * frame.height, dtype=pl.String)
             columns.append(typed_column(empty, column))
     return pl.DataFrame(columns)
-
-
-def check_columns(frame: pl.DataFrame, schema: Schema, fill_missing: bool) -> list[str]:
-    """Compare a file to predict with the schema.
-
-    Args:
-        frame: the file as text.
-        fill_missing: treat absent and mistyped feature columns as missing instead of rejecting the file.
-
-    Returns:
-        Messages for the user about columns that are ignored or filled.
-
-    Raises:
-        DataError: feature columns are absent or differ from training; the message names all of them.
-    """
-    return ColumnCheck(schema, frame.columns).add(frame).verdict(fill_missing)
-
-
-class ColumnCheck:
-    """Compares the columns of a file with the schema, from all of its rows in one or several parts.
-
-    Args:
-        columns: names in the file.
-    """
-
-    def __init__(self, schema: Schema, columns: Sequence[str]) -> None:
-        self._schema, self._columns = schema, columns
-        there = set(columns)
-        self._absent = [column.name for column in schema.inputs if column.name not in there]
-        self._counts: dict[str, tuple[int, int]] = {}
-
-    def add(self, frame: pl.DataFrame) -> ColumnCheck:
-        """Count the cells of a part that are not missing, and those that parse as the kind of their column."""
-        for column in self._schema.inputs:
-            if column.name not in self._absent and column.kind in ("numeric", "datetime"):
-                present, parsed = parsed_cells(column_of(frame, column.name), column)
-                before = self._counts.get(column.name, (0, 0))
-                self._counts[column.name] = before[0] + present, before[1] + parsed
-        return self
-
-    def verdict(self, fill_missing: bool) -> list[str]:
-        """Messages about the columns of the parts so far; as `check_columns`.
-
-        Raises:
-            DataError: as `check_columns`.
-        """
-        mistyped = self._mistyped()
-        known = {column.name for column in self._schema.columns_of_file}
-        extra = [name for name in self._columns if name not in known]
-        absent = named_with_likely(self._absent, extra)
-        _reject_columns(absent, mistyped, fill_missing)
-        notes: list[str] = []
-        if extra:
-            shown = ", ".join(repr(name) for name in extra[:5]) + (" …" if len(extra) > 5 else "")
-            notes.append(f"{len(extra)} columns are unknown from training and are ignored: {shown}")
-        if absent:
-            notes.append(f"{len(self._absent)} columns are absent and treated as missing: {absent}")
-        if mistyped:
-            notes.append(f"{len(mistyped)} columns differ from training: {', '.join(mistyped)}")
-        return notes
-
-    def _mistyped(self) -> list[str]:
-        found: list[str] = []
-        for name, (present, parsed) in self._counts.items():
-            if is_mistyped(present, present - parsed):
-                kind = _KIND_WORDS[self._schema.column(name).kind]
-                found.append(f"{name!r} ({present - parsed:,} of {present:,} values are not {kind})")
-        return found
-
-
-def _reject_columns(absent: str, mistyped: list[str], fill_missing: bool) -> None:
-    if (absent or mistyped) and not fill_missing:
-        parts: list[str] = []
-        if absent:
-            parts.append(f"columns are missing: {absent}")
-        if mistyped:
-            parts.append(f"columns differ from training: {', '.join(mistyped)}")
-        raise DataError(f"{'; '.join(parts)}. Give {option('missing_columns', 'fill')} to predict without them.")
-
-
-_KIND_WORDS = {"numeric": "numbers", "datetime": "dates in the training format"}
-
-
-def is_mistyped(n_present: int, n_unparsed: int) -> bool:
-    """Whether a column counts as changed, by the number of its present cells and of those that do not parse."""
-    return n_unparsed > _MISTYPED * n_present
-
-
-def parsed_cells(texts: pl.Series, column: Column) -> tuple[int, int]:
-    """Number of non-missing cells, and how many of them parse as the kind of the column."""
-    if column.kind == "numeric" and _plain_numbers(texts, column) is not None:
-        n_known = len(texts) - texts.null_count()
-        return n_known, n_known
-    stripped = strip(texts)
-    present = stripped.filter(~missing_cells(stripped, column))
-    if column.kind == "numeric":
-        read = parse_numbers(present, format_of(column))
-    else:
-        read = read_moments(present, column.datetime_format or "iso", column.open_ends)
-        return len(present), int((read.moments.is_not_null() | read.ends.is_not_null()).sum())
-    return len(present), len(read) - read.null_count()
 
 
 def rows_with_target(frame: pl.DataFrame, schema: Schema) -> npt.NDArray[np.bool_]:

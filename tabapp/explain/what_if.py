@@ -7,7 +7,7 @@ through Diverse Counterfactual Explanations", FAT* 2020, section 3), found by a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,13 +112,20 @@ def plausible_values(column: Column, reference: pl.Series) -> list[Any]:
     return known
 
 
+def with_columns(frame: pl.DataFrame, names: Iterable[str], schema: Schema) -> pl.DataFrame:
+    """A table as text with the features of these names, which are missing in every row where the table lacks them."""
+    features = {column.name for column in schema.inputs}
+    absent = [name for name in names if name in features and name not in frame.columns]
+    return frame.with_columns(pl.Series(name, [None] * frame.height, dtype=pl.String) for name in absent)
+
+
 def changed_rows(
     frame: pl.DataFrame, rows: range, settings: Mapping[str, str | None], schema: Schema
 ) -> tuple[pl.DataFrame, list[str]]:
     """A table with other values in some rows, and notes for the user.
 
     Args:
-        frame: the table as text; an absent column is added.
+        frame: the table as text, with the columns that change.
         settings: new cells by column, as a file spells them; nothing is a missing value.
 
     Raises:
@@ -137,10 +144,7 @@ def changed_rows(
             raise UsageError(f"{value!r} is not {kind}, which {name!r} needs. Choose another value.")
         if column.kind in ("categorical", "boolean") and typed is not None and typed not in column.levels:
             notes.append(f"{value!r} is not among the values of {name!r} in the training data")
-        old = (
-            column_of(frame, name) if name in frame.columns else pl.Series(name, [None] * frame.height, dtype=pl.String)
-        )
-        frame = frame.with_columns(old.scatter(list(rows), value or None).alias(name))
+        frame = frame.with_columns(column_of(frame, name).scatter(list(rows), value or None).alias(name))
     return frame, notes
 
 

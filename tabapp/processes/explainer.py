@@ -40,20 +40,32 @@ class RowExplainer:
         loaded: the bundle.
         text: the file as text.
         fill: treat absent and mistyped columns as missing.
+        decimal: as in `NewRows`.
         training: the training file, which has the values of the rows that answers rest on.
 
     Raises:
         DataError: feature columns are absent or mistyped.
     """
 
-    def __init__(self, loaded: LoadedBundle, text: pl.DataFrame, *, fill: bool, training: Path | None = None) -> None:
-        from tabapp.data.typed import check_columns
+    def __init__(
+        self,
+        loaded: LoadedBundle,
+        text: pl.DataFrame,
+        *,
+        fill: bool,
+        decimal: str | None = None,
+        training: Path | None = None,
+    ) -> None:
+        from tabapp.data.new_rows.rows import NewRows
 
         self._loaded = loaded
         self._predictor = loaded.predictor
-        self._schema = loaded.predictor.schema
         self._text = text
-        check_columns(text, self._schema, fill)
+        self._rows = NewRows(loaded.predictor.schema, text.columns, fill=fill, decimal=decimal)
+        self._rows.add(text)
+        # The screen that opens the rows shows the notes.
+        self._rows.notes()
+        self._schema = self._rows.schema
         self._reference = loaded.reference_rows()
         self._explainer: Explainer | None = None
         self._training_file = training
@@ -94,7 +106,7 @@ class RowExplainer:
         import polars as pl
 
         frame = pl.DataFrame({name: pl.Series([cell], dtype=pl.String) for name, cell in cells.items()})
-        return self._predictor.typed_rows(frame, fill_missing_columns=True)[0]
+        return self._rows.typed(frame)
 
     def _predicted(self, row: pl.DataFrame) -> messages.RowPredicted:
         predicted = self._predictor.predict_typed(row)[0]
@@ -230,8 +242,8 @@ def _load(bundle: Path, data: Path, *, fill: bool, trust: Path | None, training:
     from tabapp.data.reading.read import ReadOptions, read_table
 
     with Box(bundle, trust=trust) as box:
-        text = read_table(data, ReadOptions(), allow_no_rows=True, columns=box.contents.schema.columns).frame
-        return RowExplainer(box.load(), text, fill=fill, training=training)
+        read = read_table(data, ReadOptions(), allow_no_rows=True, columns=box.contents.schema.columns)
+        return RowExplainer(box.load(), read.frame, fill=fill, decimal=read.decimal, training=training)
 
 
 def _serve(explainer: RowExplainer, lines: queue.Queue[bytes]) -> None:

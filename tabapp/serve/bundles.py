@@ -23,9 +23,9 @@ from tabapp.bundle.files.targets import file_of, target_files
 from tabapp.bundle.prediction.drift import WINDOW_ROWS, DriftMonitor
 from tabapp.bundle.prediction.load import neighbors_of
 from tabapp.bundle.prediction.predict import Prediction, Predictor
-from tabapp.errors import BundleError, TabappError
+from tabapp.errors import BundleError, TabappError, spelled_in_addresses
 from tabapp.explain.rows import Explainer, explanations_json
-from tabapp.serve.limits import busy
+from tabapp.serve.limits import Acceptance, busy
 from tabapp.serve.watching import WatchingPredictor
 from tabapp.temporary import TemporaryFolder
 
@@ -133,21 +133,25 @@ class ServedBundle:
             problem = (self._failed or self._refused).replace(str(self.path), repr(self.name))
             return Health(predicts, problem, self._version.digest)
 
-    def predict(self, frame: pl.DataFrame, *, fill_missing_columns: bool) -> tuple[Prediction, Version]:
+    def predict(self, frame: pl.DataFrame, acceptance: Acceptance) -> tuple[Prediction, Version]:
         """Predict rows of text with an idle process, waiting for one if all are busy.
 
         Raises:
             RequestError: no process is running, or a model fails.
-            DataError: columns are missing or mistyped.
+            DataError: the rows are rejected, as by `Predictor.predict_frame`.
         """
         with self._process() as (process, version):
             predictor = WatchingPredictor(process, version.drift)
             with self._failures(process, version):
-                return predictor.predict_frame(frame, fill_missing_columns=fill_missing_columns), version
+                found = predictor.predict_frame(
+                    frame,
+                    fill_missing_columns=acceptance.fill,
+                    strict=acceptance.strict,
+                    decimal=acceptance.decimal,
+                )
+                return found, version
 
-    def explain(
-        self, frame: pl.DataFrame, label: str | None, *, fill_missing_columns: bool
-    ) -> tuple[dict[str, Any], str]:
+    def explain(self, frame: pl.DataFrame, label: str | None, acceptance: Acceptance) -> tuple[dict[str, Any], str]:
         """Explain rows of text as `tabapp explain --json`; returns the digest of the bundle, too.
 
         Args:
@@ -159,7 +163,12 @@ class ServedBundle:
         """
         with self._process() as (process, version):
             with self._failures(process, version):
-                typed, notes = process.typed_rows(frame, fill_missing_columns=fill_missing_columns)
+                typed, notes = process.typed_rows(
+                    frame,
+                    fill_missing_columns=acceptance.fill,
+                    strict=acceptance.strict,
+                    decimal=acceptance.decimal,
+                )
                 explainer = Explainer(
                     process.predict_typed,
                     process.schema,
@@ -179,7 +188,8 @@ class ServedBundle:
             RequestError: the models failed.
         """
         try:
-            yield
+            with spelled_in_addresses():
+                yield
         except BundleError as error:
             self._log(f"{self.name}: {self._renamed(error, version.copy)}")
             if not process.is_running:

@@ -119,7 +119,7 @@ def _predict(name: str, schema: Schema, limits: Limits) -> dict[str, Any]:
         "summary": f"Predict {schema.target} with {name}",
         "description": "The answer has one prediction for each row, in the same order. Without Accept, it has the format of the "
         f"request. Limits: {limits.max_rows:,} rows and {limits.max_body:,} bytes.",
-        "parameters": [_MISSING_COLUMNS],
+        "parameters": _ACCEPTANCE,
         "requestBody": _rows(schema, limits.max_rows),
         "responses": {
             "200": {
@@ -160,7 +160,7 @@ def _explain(name: str, schema: Schema, limits: Limits) -> dict[str, Any]:
         "summary": f"Explain predictions of {schema.target} with {name}",
         "description": "Contributions of each column; base plus contributions is the output of a row. "
         f"Limits: {MOST_EXPLAINED} rows and {limits.max_body:,} bytes.",
-        "parameters": [_MISSING_COLUMNS, *([label] if schema.classes else [])],
+        "parameters": [*_ACCEPTANCE, *([label] if schema.classes else [])],
         "requestBody": _rows(schema, MOST_EXPLAINED),
         "responses": {
             "200": {"description": "Explanations", "content": {JSON: {"schema": _EXPLANATIONS}}},
@@ -175,6 +175,19 @@ _MISSING_COLUMNS = {
     "description": "Reject rows without all columns, or fill absent and mistyped columns with missing values.",
     "schema": {"enum": ["error", "fill"], "default": "error"},
 }
+_STRICT = {
+    "name": "strict",
+    "in": "query",
+    "description": "Reject rows in which a column differs from training, such as by its scale, instead of noting it.",
+    "schema": {"enum": ["false", "true"], "default": "false"},
+}
+_DECIMAL = {
+    "name": "decimal",
+    "in": "query",
+    "description": "Decimal mark of the numbers in CSV; by default it is detected.",
+    "schema": {"enum": ["auto", ".", ","], "default": "auto"},
+}
+_ACCEPTANCE = [_MISSING_COLUMNS, _STRICT, _DECIMAL]
 _EXPLANATIONS = {
     "type": "object",
     "required": ["base", "rows", "notes"],

@@ -181,6 +181,21 @@ def test_missing_columns_are_rejected_or_filled(run):
         predictor.predict(frame, missing_columns="ignore")
 
 
+def test_columns_that_differ_from_training_are_warned_of_or_refused(run, tmp_path):
+    predictor, frame = run.predictor(), customers()
+    scaled = frame.with_columns(pl.col("age") * 1000)
+    with pytest.warns(UserWarning, match="'age' has .* values outside of the training range"):
+        predictor.predict(scaled)
+    for method in (predictor.predict, predictor.predict_proba, predictor.explain):
+        with pytest.raises(tabapp.DataError, match=r"'age' has .* Omit strict to predict it anyway"):
+            method(scaled, strict=True)
+    frame.head(20).with_columns(pl.col("age").cast(pl.String).str.replace(".", ",", literal=True)).write_csv(
+        tmp_path / "new.csv"
+    )
+    expected = predictor.predict_proba(frame.head(20))
+    assert predictor.predict_proba(tmp_path / "new.csv", decimal=",").equals(expected)
+
+
 @pytest.mark.slow
 def test_intervals_cover_the_share_that_is_asked_for(regression):
     predictor, frame = regression.predictor(), houses(400)

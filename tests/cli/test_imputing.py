@@ -202,6 +202,16 @@ def test_fills_with_the_model_of_a_bundle(tmp_path, monkeypatch):
     assert filled["size"].null_count() == 0
     assert filled.filter(~mask).equals(new.filter(~mask))
 
+    commas = new.with_columns(pl.col("age", "size").str.replace(".", ",", literal=True))
+    commas.write_csv(data, separator=";")
+    told = call(data, "-o", tmp_path / "commas.csv", "--model", bundle)
+    assert "'age' is written with another decimal mark" in told.stderr
+    points = read(tmp_path / "commas.csv")["size"].str.replace(",", ".", literal=True)
+    assert points.cast(pl.Float64).to_list() == filled["size"].cast(pl.Float64).to_list()
+    with pytest.raises(DataError, match="Omit --strict"):
+        call(data, "-o", tmp_path / "out.csv", "--model", bundle, "--strict")
+    new.write_csv(data)
+
     def change_sample(_, members):
         header, first, *rows = members["sample_output.csv"].decode().split("\n")
         cells = [str(float(cell) + 1.0) for cell in first.split(",")]
@@ -227,6 +237,7 @@ def test_fills_with_the_model_of_a_bundle(tmp_path, monkeypatch):
         (("missing.csv", "-o", "{out}"), DataError, "no file"),
         (("{small}", "-o", "{out}"), DataError, "at least 50 training rows"),
         (("{data}", "-o", "{out}", "--budget", "soon"), UsageError, "not a duration"),
+        (("{data}", "-o", "{out}", "--strict"), UsageError, "--model"),
     ],
 )
 def test_invalid_arguments_are_rejected_in_one_sentence(arguments, error, words, data, tmp_path):

@@ -79,6 +79,27 @@ def test_monitor_finds_the_columns_that_have_changed(bundle, files, capsys):
     assert order == sorted(order, reverse=True)
 
 
+def test_monitor_reports_or_refuses_another_scale(bundle, tmp_path, capsys):
+    rows = text_table("binary", n_rows=80, seed=4)
+    rows.with_columns(pl.col("age").cast(pl.Float64) * 1000).write_csv(tmp_path / "scaled.csv")
+    assert run_command_line(["monitor", str(bundle), str(tmp_path / "scaled.csv")]) == 0
+    assert "'age' has 80 of 80 values outside of the training range" in capsys.readouterr().err
+    assert run_command_line(["monitor", str(bundle), str(tmp_path / "scaled.csv"), "--strict"]) == DATA
+    assert "Omit --strict" in capsys.readouterr().err
+
+
+def test_new_rows_with_another_decimal_mark_are_trained_on_in_that_of_the_old_ones():
+    old, new = text_table("binary", n_rows=200, seed=1), text_table("binary", n_rows=150, seed=2)
+    schema = infer_schema(old, target="outcome")
+    expected = rows_for_update(old, new, schema, 0)
+    commas = new.with_columns(pl.col("age", "size").str.replace(".", ",", literal=True))
+    found = rows_for_update(old, commas, schema, 0, decimal="auto")
+    numbers = pl.col("age", "size").cast(pl.Float64)
+    assert found.training.with_columns(numbers).equals(expected.training.with_columns(numbers))
+    assert found.held_out.with_columns(numbers).equals(expected.held_out.with_columns(numbers))
+    assert len(found.notes) == 2
+
+
 @pytest.mark.parametrize("suffix", [".html", ".md", ".json"])
 def test_monitor_writes_a_report(bundle, files, suffix, tmp_path, capsys):
     out = tmp_path / f"drift{suffix}"

@@ -377,7 +377,11 @@ def test_a_large_file_is_checked_in_parts_with_the_same_result(bundles, tmp_path
     parts = call(predicting.predict, *arguments)
     assert (parts.stdout, parts.return_value) == (whole.stdout, whole.return_value)
     assert parts.return_value == 3
-    for words in ("'size' is not in the file", "2 of 200 values are not numbers", "has 2 values not seen in training"):
+    for words in (
+        "'size' is not in the file",
+        "2 of 200 values that are not numbers",
+        "has 2 values not seen in training",
+    ):
         assert words in parts.stdout
 
 

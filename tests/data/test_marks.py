@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from tabapp.data.infer import compare_with_test, infer_schema
-from tabapp.data.match import match_columns
 from tabapp.data.schema import Schema
 from tabapp.data.schema_checks import schema_problem
-from tabapp.data.typed import check_columns, typed_frame
+from tabapp.data.typed import typed_frame
 from tabapp.errors import DataError
+from tests.data.new_rows.comparing import compared
 
 N = 200
 
@@ -61,12 +61,12 @@ def test_a_column_of_the_file_may_have_the_name_of_a_companion():
 
 def test_a_new_file_needs_only_the_columns_of_the_file():
     frame, schema = marked()
-    assert check_columns(frame, schema, fill_missing=False) == []
-    notes = check_columns(frame.with_columns(pl.lit("~").alias("lead mark")), schema, fill_missing=False)
+    assert compared(frame, schema, fill=False).notes() == []
+    notes = compared(frame.with_columns(pl.lit("~").alias("lead mark")), schema, fill=False).notes()
     assert notes == ["1 columns are unknown from training and are ignored: 'lead mark'"]
     with pytest.raises(DataError, match="columns are missing: 'lead'\\."):
-        check_columns(frame.drop("lead"), schema, fill_missing=False)
-    assert [match.column for match in match_columns(frame.drop("lead"), schema) if match.refused] == ["lead"]
+        compared(frame.drop("lead"), schema, fill=False).notes()
+    assert [match.column for match in compared(frame.drop("lead"), schema).matches() if match.refused] == ["lead"]
     typed = typed_frame(frame.drop("lead"), schema)
     assert typed["lead"].null_count() == typed["lead mark"].null_count() == N
 

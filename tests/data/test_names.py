@@ -8,10 +8,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tabapp.data.match import match_columns
 
 from tabapp.data.columns import as_in_training
 from tabapp.data.infer import infer_schema
-from tabapp.data.match import match_columns
 from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.reading.stream import read_parts
 from tabapp.data.schema import Schema

@@ -21,8 +21,9 @@ from tabapp.data.reading.parquet_sizes import row_groups
 from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.reading.stream import read_parts
 from tabapp.data.stored import as_text
-from tabapp.data.typed import check_columns, typed_frame
+from tabapp.data.typed import typed_frame
 from tabapp.errors import DataError, UsageError
+from tests.data.new_rows.comparing import compared
 
 N = 60
 FORMATS = [".arrow", ".parquet"]
@@ -95,12 +96,12 @@ def test_new_rows_may_have_further_nested_columns(suffix: str, tmp_path: Path) -
     schema = infer_schema(as_text(plain, "t"), target="y")
     reading = read_table(written(nested(), tmp_path / f"t{suffix}"), columns=schema.columns)
     assert "'tags' (lists)" in reading.warnings[0].message
-    assert check_columns(reading.frame, schema, False) == []
+    assert compared(reading.frame, schema).notes() == []
     # Those that training left out are as expected.
     known = read_table(tmp_path / f"t{suffix}")
     trained = infer_schema(known.frame, target="y", left_out=known.left_out)
     assert read_table(tmp_path / f"t{suffix}", columns=trained.columns).warnings == ()
-    assert check_columns(known.frame, trained, False) == []
+    assert compared(known.frame, trained).notes() == []
     (part,) = read_parts(tmp_path / f"t{suffix}", ReadOptions(), trained.columns)
     assert part.frame.equals(known.frame)
     assert part.warnings == ()
@@ -112,7 +113,7 @@ def test_a_feature_that_is_nested_in_new_rows_is_missing(tmp_path: Path) -> None
     reading = read_table(written(new, tmp_path / "t.parquet"), columns=schema.columns)
     assert "'x' (lists)" in reading.warnings[0].message
     with pytest.raises(DataError, match="columns are missing: 'x'"):
-        check_columns(reading.frame, schema, False)
+        compared(reading.frame, schema).notes()
 
 
 @pytest.mark.parametrize("suffix", FORMATS)

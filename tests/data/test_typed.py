@@ -9,7 +9,7 @@ import pytest
 
 from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Schema
-from tabapp.data.typed import check_columns, encode_target, rows_with_target, typed_frame
+from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.errors import DataError
 from tests.data.test_infer import NUMBERS, N, cycle, frame
 
@@ -66,40 +66,7 @@ def test_frame_without_rows() -> None:
     typed = typed_frame(TABLE.clear(), SCHEMA)
     assert typed.height == 0
     assert typed.width == 5
-    assert check_columns(TABLE.clear(), SCHEMA, fill_missing=False) == []
     assert len(encode_target(typed, SCHEMA)) == 0
-
-
-def test_missing_columns_are_rejected_by_name() -> None:
-    with pytest.raises(DataError, match="'x', 'city'"):
-        check_columns(TABLE.drop("x", "city"), SCHEMA, fill_missing=False)
-    notes = check_columns(TABLE.drop("x", "city"), SCHEMA, fill_missing=True)
-    assert notes == ["2 columns are absent and treated as missing: 'x', 'city'"]
-
-
-def test_changed_columns_are_rejected_by_name() -> None:
-    odd = TABLE.with_columns(x=pl.Series(cycle("a", "b", "c")), day=pl.Series(cycle("3/4/2024", "2024-01-02")))
-    with pytest.raises(DataError) as caught:
-        check_columns(odd, SCHEMA, fill_missing=False)
-    assert "'x' (60 of 60 values" in str(caught.value)
-    assert "'day' (30 of 60 values" in str(caught.value)
-    assert "differ from training" in check_columns(odd, SCHEMA, fill_missing=True)[0]
-
-
-def test_few_invalid_cells_are_missing() -> None:
-    assert (
-        check_columns(TABLE.with_columns(x=pl.Series(["oops", *map(str, NUMBERS[1:])])), SCHEMA, fill_missing=False)
-        == []
-    )
-    assert check_columns(TABLE.with_columns(x=pl.Series(cycle("", "NA"))), SCHEMA, fill_missing=False) == []
-
-
-def test_column_order_does_not_matter_and_extra_columns_are_reported_once() -> None:
-    other = TABLE.select(reversed(TABLE.columns)).with_columns(more=pl.lit("1"), less=pl.lit("2"))
-    assert check_columns(other, SCHEMA, fill_missing=False) == [
-        "2 columns are unknown from training and are ignored: 'more', 'less'"
-    ]
-    assert typed_frame(other, SCHEMA).equals(typed_frame(TABLE, SCHEMA))
 
 
 def test_class_labels_are_encoded() -> None:

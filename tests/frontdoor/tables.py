@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from tabapp.data.new_rows.rows import NewRows
 from tabapp.data.profile import schema_with_warnings
 from tabapp.data.reading.read import read_table
 from tabapp.data.schema import Schema
-from tabapp.data.typed import check_columns, typed_frame
+from tabapp.data.typed import typed_frame
 from tabapp.errors import DataError
 from tests.frontdoor.truth import Cells, Difference, Draw, Drawn, Field, Format, Phase, difference
 
@@ -222,5 +223,6 @@ def new_rows(path: Path, schema: Schema) -> tuple[pl.DataFrame, list[str]]:
     """
     reading = read_table(path, allow_no_rows=True, columns=schema.columns)
     notes = [f"{w.column or ''}: {w.message} {w.action}" for w in reading.warnings]
-    notes += check_columns(reading.frame, schema, fill_missing=False)
-    return typed_frame(reading.frame, schema), notes
+    rows = NewRows(schema, reading.frame.columns, decimal=reading.decimal)
+    typed = rows.add(reading.frame)
+    return typed, [*notes, *rows.notes()]

@@ -124,7 +124,7 @@ GOOD = {"size": 0.5, "age": 40, "color": "red", "joined": "2024-02-03"}
         (
             json.dumps({"rows": [{"size": 1}]}).encode(),
             422,
-            "Columns are missing: 'age', 'color', 'joined'. Add ?missing_columns=fill",
+            "Columns are missing: 'age', 'color', 'joined'. Give ?missing_columns=fill",
         ),
         (json.dumps({"rows": [{**GOOD, "age": "old"}]}).encode(), 422, "'age'"),
         (json.dumps({"rows": [GOOD] * 21}).encode(), 413, "at most 20"),

@@ -209,12 +209,20 @@ class Box:
         self._in_use = True
         return loaded
 
-    def impute(self, frame: pl.DataFrame, *, as_numbers: bool, with_uncertainty: bool = False) -> Imputed:
+    def impute(
+        self,
+        frame: pl.DataFrame,
+        *,
+        as_numbers: bool,
+        with_uncertainty: bool = False,
+        strict: bool = False,
+        decimal: str | None = None,
+    ) -> Imputed:
         """Load the models as `load` does, and fill the missing cells of a table of text; see `tabapp.bundle.prediction.impute`.
 
         Raises:
             BundleError: the models do not load, predict differently here, or do not impute.
-            DataError: columns are absent or mistyped.
+            DataError: columns are absent or mistyped, or the table differs from training and `strict` is set.
             UsageError: no model of the bundle imputes.
         """
         from tabapp.bundle.prediction.impute import Imputed
@@ -224,7 +232,7 @@ class Box:
         predictor = self.load().predictor
         n_models = sum(len(candidate.folds) for candidate in predictor.ensemble.candidates)
         rows = _ipc(frame)
-        request = messages.Impute(rows, as_numbers, with_uncertainty)
+        request = messages.Impute(rows, as_numbers, with_uncertainty, strict, decimal)
         self._process.start(request, limits.to_impute(frame.height, len(rows), n_models))
         limit = SMALL_REPLY + _BYTES_PER_CELL * max((1 + with_uncertainty) * frame.height * frame.width, 1)
         reply = self._process.answer(messages.Cells, limit=limit)

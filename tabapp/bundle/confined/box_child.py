@@ -217,6 +217,8 @@ class _Server:
             imputers,
             as_numbers=request.as_numbers,
             with_uncertainty=request.with_uncertainty,
+            strict=request.strict,
+            decimal=request.decimal,
         )
         changed = {
             name: done.frame[name].to_list()

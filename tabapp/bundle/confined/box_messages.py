@@ -69,6 +69,8 @@ class Impute(Request, frozen=True):
     rows: bytes
     as_numbers: bool
     with_uncertainty: bool = False
+    strict: bool = False
+    decimal: str | None = None
 
 
 class Reply(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):

@@ -13,8 +13,9 @@ from tabapp import metrics
 from tabapp.bundle.files.records import MetricValue
 from tabapp.bundle.prediction.predict import Predictor
 from tabapp.data.columns import column_of
+from tabapp.data.new_rows.rows import NewRows
 from tabapp.data.schema import Schema
-from tabapp.data.typed import ColumnCheck, encode_target, rows_with_target, typed_frame
+from tabapp.data.typed import encode_target, rows_with_target
 from tabapp.ensemble.averaging import Averaging
 from tabapp.errors import DataError
 
@@ -50,51 +51,63 @@ class EvaluatedRows:
     """The targets and predictions of labeled rows, collected from one or several parts of a table.
 
     Args:
-        fill: treat absent and mistyped feature columns as missing.
+        fill, strict, decimal: as in `NewRows`.
     """
 
-    def __init__(self, predictor: Predictor, *, fill: bool = False) -> None:
-        self._predictor, self._fill = predictor, fill
-        self._check: ColumnCheck | None = None
+    def __init__(
+        self, predictor: Predictor, *, fill: bool = False, strict: bool = False, decimal: str | None = None
+    ) -> None:
+        self._predictor = predictor
+        self._fill, self._strict, self._decimal = fill, strict, decimal
+        self._rows: NewRows | None = None
         self._n_rows = self._n_without_target = 0
         self._unknown: Counter[str] = Counter()
         self._truth: list[metrics.Array] = []
         self._prediction: list[metrics.Array] = []
         self._weight: list[metrics.Array] = []
 
-    def add(self, frame: pl.DataFrame, values: metrics.Array | None = None) -> None:
-        """Predict the rows of a part, as text, whose target is known.
-
-        Args:
-            values: predictions of all rows of the part, if they are known.
+    def add(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Predict the rows of a part, as text, whose target is known; returns the typed columns of all rows.
 
         Raises:
             DataError: the target column or a feature column is missing.
             BundleError: a model or its features fail.
         """
+        if self._rows is None:
+            schema = self._predictor.schema
+            self._rows = NewRows(
+                schema, frame.columns, fill=self._fill, strict=self._strict, decimal=self._decimal, with_target=True
+            )
+            self._rows.require_columns()
+        typed = self._rows.add(frame)
+        self.add_typed(typed)
+        return typed
+
+    def add_typed(self, typed: pl.DataFrame, values: metrics.Array | None = None) -> None:
+        """Predict typed rows whose target is known.
+
+        Args:
+            values: predictions of all rows, if they are known.
+
+        Raises:
+            DataError: the target column is missing.
+            BundleError: a model or its features fail.
+        """
         schema = self._predictor.schema
-        labeled = rows_with_target(frame, schema)
-        usable, used = frame.filter(pl.Series(labeled)), np.flatnonzero(labeled)
+        labeled = rows_with_target(typed, schema)
+        usable, used = typed.filter(pl.Series(labeled)), np.flatnonzero(labeled)
         unknown = _unknown_classes(usable, schema)
         if unknown:
-            target = column_of(typed_frame(usable[[schema.target]], schema), schema.target)
-            known = ~target.is_in(list(unknown))
+            known = ~column_of(usable, schema.target).is_in(list(unknown))
             usable, used = usable.filter(known), used[known.to_numpy()]
-        self._n_rows += frame.height
+        self._n_rows += typed.height
         self._n_without_target += int((~labeled).sum())
         self._unknown.update(unknown)
-        if self._check is None:
-            self._check = ColumnCheck(schema, frame.columns)
-            if not self._fill:
-                # Absent columns are known before any row is predicted.
-                self._check.verdict(False)
         if usable.height == 0:
             return
-        self._check.add(usable)
-        self._prediction.append(self._predictor.predict_checked(usable).values if values is None else values[used])
-        typed = typed_frame(usable, schema)
-        self._truth.append(encode_target(typed, schema))
-        self._weight.append(_weights(typed, schema))
+        self._prediction.append(self._predictor.predict_rows(usable).values if values is None else values[used])
+        self._truth.append(encode_target(usable, schema))
+        self._weight.append(_weights(usable, schema))
 
     def evaluate(self, metric: str, *, seed: int) -> Evaluation:
         """Every metric of the task on the rows so far, weighted if the table has the weight column.
@@ -104,12 +117,12 @@ class EvaluatedRows:
             seed: seed of the bootstrap.
 
         Raises:
-            DataError: no row has a known target, or feature columns are mistyped.
+            DataError: no row has a known target, feature columns are mistyped, or the table differs and `strict` is set.
         """
         predictor, task = self._predictor, self._predictor.schema.task
-        if not self._truth or self._check is None:
+        if not self._truth:
             raise DataError(f"no row has a known value in the target column {predictor.schema.target!r}")
-        notes = self._check.verdict(self._fill)
+        notes = [] if self._rows is None else self._rows.notes()
         truth, prediction = np.concatenate(self._truth), np.concatenate(self._prediction)
         weight: metrics.Array | None = np.concatenate(self._weight)
         # A column without a value does not weight.
@@ -135,10 +148,17 @@ class EvaluatedRows:
 
 
 def evaluate(
-    predictor: Predictor, frame: pl.DataFrame, metric: str, *, seed: int, fill_missing_columns: bool = False
+    predictor: Predictor,
+    frame: pl.DataFrame,
+    metric: str,
+    *,
+    seed: int,
+    fill_missing_columns: bool = False,
+    strict: bool = False,
+    decimal: str | None = None,
 ) -> Evaluation:
     """Score a predictor on every row of a table, as text, with a known target; see `EvaluatedRows` for arguments and errors."""
-    rows = EvaluatedRows(predictor, fill=fill_missing_columns)
+    rows = EvaluatedRows(predictor, fill=fill_missing_columns, strict=strict, decimal=decimal)
     rows.add(frame)
     return rows.evaluate(metric, seed=seed)
 
@@ -179,10 +199,10 @@ def _weights(typed: pl.DataFrame, schema: Schema) -> metrics.Array:
 
 
 def _unknown_classes(labeled: pl.DataFrame, schema: Schema) -> dict[str, int]:
-    """Labels that are not in the training data with their number of rows, most frequent first."""
+    """Labels of typed rows that are not in the training data with their number of rows, most frequent first."""
     if schema.task == "regression":
         return {}
-    target = typed_frame(labeled[[schema.target]], schema)
+    target = labeled[[schema.target]]
     labels = column_of(target, schema.target)
     counts = labels.value_counts(sort=True)
     found: dict[str, int] = {}

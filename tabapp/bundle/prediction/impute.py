@@ -21,8 +21,9 @@ from tabapp.bundle.prediction.uncertainty import uncertainty_column, uncertainty
 from tabapp.data.columns import column_of
 from tabapp.data.forms.missing import missing_cells, strip
 from tabapp.data.infer import infer_schema
+from tabapp.data.new_rows.rows import NewRows
 from tabapp.data.schema import Column, Schema
-from tabapp.data.typed import check_columns, typed_frame
+from tabapp.data.typed import typed_frame
 from tabapp.errors import BundleError, DataError, UsageError
 from tabapp.features.arrays import FIRST_LEVEL, Table
 from tabapp.features.prepare import FeaturePreparer
@@ -160,6 +161,8 @@ def impute(
     *,
     as_numbers: bool = False,
     fill_missing_columns: bool = False,
+    strict: bool = False,
+    decimal: str | None = None,
     with_uncertainty: bool = False,
 ) -> Imputed:
     """Fill the missing cells of numeric, categorical and boolean columns; all other cells stay as they are.
@@ -170,16 +173,18 @@ def impute(
         frame: the table as text, as `read_table` gives it.
         as_numbers: give numeric columns as Float64.
         fill_missing_columns: treat absent and mistyped columns as missing; absent columns are not added.
+        strict, decimal: as in `NewRows`.
         with_uncertainty: add a column for each filled one: the standard deviation of filled numbers, or the probability that a
             filled level is wrong; null for other cells.
 
     Raises:
-        DataError: columns are absent or mistyped.
+        DataError: columns are absent or mistyped, or the table differs from training and `strict` is set.
         UsageError: uncertainties are requested, and the model does not know them.
     """
-    notes = check_columns(frame, schema, fill_missing_columns)
-    used = [column.name for column in schema.columns if column.name in frame.columns]
-    typed = typed_frame(frame[used], schema)
+    rows = NewRows(schema, frame.columns, fill=fill_missing_columns, strict=strict, decimal=decimal)
+    typed = rows.add(frame)
+    # Filled cells are written in the formats of the file.
+    notes, schema = rows.notes(), rows.schema
     tables = [(each, each.preparer.transform(typed)) for each in imputers]
     predictions: list[tuple[FeaturePreparer, Table]] = []
     for each, table in tables:

@@ -11,7 +11,8 @@ from tabapp.bundle.files.records import MetricValue
 from tabapp.bundle.prediction.drift import ColumnDrift, DriftMonitor, largest_first
 from tabapp.bundle.prediction.evaluate import EvaluatedRows
 from tabapp.bundle.prediction.predict import Predictor
-from tabapp.data.typed import ColumnCheck, rows_with_target
+from tabapp.data.new_rows.rows import NewRows
+from tabapp.data.typed import rows_with_target
 from tabapp.errors import DataError
 
 
@@ -34,19 +35,24 @@ class Shift:
     notes: tuple[str, ...]
 
 
-def column_drift(predictor: Predictor, frame: pl.DataFrame) -> tuple[ColumnDrift, ...]:
+def column_drift(predictor: Predictor, frame: pl.DataFrame, *, decimal: str | None = None) -> tuple[ColumnDrift, ...]:
     """The drift of each feature column of a table as text, largest first; absent columns are missing in every row."""
     monitor = DriftMonitor(predictor.schema)
-    monitor.add(predictor.typed_rows(frame, fill_missing_columns=True)[0])
+    monitor.add(predictor.typed_rows(frame, fill_missing_columns=True, decimal=decimal)[0])
     return largest_first(monitor.columns())
 
 
 class ComparedRows:
-    """Rows compared with the training table, collected from one or several parts of a table. Absent columns are missing cells."""
+    """Rows compared with the training table, collected from one or several parts of a table. Absent columns are missing cells.
 
-    def __init__(self, predictor: Predictor) -> None:
+    Args:
+        strict, decimal: as in `NewRows`.
+    """
+
+    def __init__(self, predictor: Predictor, *, strict: bool = False, decimal: str | None = None) -> None:
         self._predictor = predictor
-        self._check: ColumnCheck | None = None
+        self._strict, self._decimal = strict, decimal
+        self._rows: NewRows | None = None
         self._monitor = DriftMonitor(predictor.schema)
         self._evaluated = EvaluatedRows(predictor, fill=True)
         self._total = np.zeros(max(len(predictor.schema.classes), 1))
@@ -61,17 +67,25 @@ class ComparedRows:
             BundleError: a model or its features fail.
         """
         predictor = self._predictor
-        self._check = self._check or ColumnCheck(predictor.schema, frame.columns)
-        self._check.add(frame)
-        values = predictor.predict_checked(frame).values
+        if self._rows is None:
+            self._rows = NewRows(
+                predictor.schema,
+                frame.columns,
+                fill=True,
+                strict=self._strict,
+                decimal=self._decimal,
+                with_target=True,
+            )
+        typed = self._rows.add(frame)
+        values = predictor.predict_rows(typed).values
         self._total += values.sum(axis=0)
         self._n_rows += frame.height
-        self._monitor.add(predictor.typed_rows(frame, fill_missing_columns=True)[0])
+        self._monitor.add(typed)
         if predictor.schema.target not in frame.columns or self._no_score:
             return
-        self._has_labels = self._has_labels or bool(rows_with_target(frame, predictor.schema).any())
+        self._has_labels = self._has_labels or bool(rows_with_target(typed, predictor.schema).any())
         try:
-            self._evaluated.add(frame, values)
+            self._evaluated.add_typed(typed, values)
         except DataError as error:
             self._no_score = str(error)
 
@@ -81,10 +95,13 @@ class ComparedRows:
         Args:
             metric: metric of the score.
             seed: seed of the bootstrap.
+
+        Raises:
+            DataError: the table differs and `strict` is set.
         """
         means = self._total / max(self._n_rows, 1)
         predictions = dict(zip(self._predictor.schema.classes or ("mean",), map(float, means), strict=True))
-        notes = [] if self._check is None else self._check.verdict(True)
+        notes = [] if self._rows is None else self._rows.notes()
         score, scored = None, 0
         if self._has_labels and not self._no_score:
             try:
@@ -98,8 +115,16 @@ class ComparedRows:
         return Shift(self._n_rows, largest_first(self._monitor.columns()), predictions, score, scored, tuple(notes))
 
 
-def compare_with_training(predictor: Predictor, frame: pl.DataFrame, metric: str, *, seed: int) -> Shift:
+def compare_with_training(
+    predictor: Predictor,
+    frame: pl.DataFrame,
+    metric: str,
+    *,
+    seed: int,
+    strict: bool = False,
+    decimal: str | None = None,
+) -> Shift:
     """Compare a table as text with the training table; see `ComparedRows` for arguments and errors."""
-    rows = ComparedRows(predictor)
+    rows = ComparedRows(predictor, strict=strict, decimal=decimal)
     rows.add(frame)
     return rows.shift(metric, seed=seed)

@@ -13,8 +13,8 @@ import polars as pl
 
 from tabapp.bundle.files.records import COVERAGES, Ensemble
 from tabapp.bundle.prediction.intervals import INTERVAL_LEVEL, scale_at
+from tabapp.data.new_rows.rows import NewRows
 from tabapp.data.schema import Schema
-from tabapp.data.typed import check_columns, typed_frame
 from tabapp.ensemble.scaling import calibrated
 from tabapp.errors import BundleError, UsageError
 from tabapp.models.contract import RowNeighbors
@@ -135,6 +135,8 @@ class Predictor(ABC):
         frame: pl.DataFrame,
         *,
         fill_missing_columns: bool = False,
+        strict: bool = False,
+        decimal: str | None = None,
         progress: Callable[[float], None] | None = None,
     ) -> Prediction:
         """Predict every row of a table, in its order.
@@ -142,33 +144,37 @@ class Predictor(ABC):
         Args:
             frame: the table as text, as `read_table` gives it; columns in any order; other columns are ignored.
             fill_missing_columns: treat absent and mistyped feature columns as missing.
+            strict: reject a table that differs from training, such as by the scale of a column.
+            decimal: as in `NewRows`: `Reading.decimal` of a file.
             progress: called with the share done, in (0, 1], after each model has predicted a batch of rows.
 
         Raises:
-            DataError: feature columns are absent or mistyped; names all of them.
+            DataError: feature columns are absent or mistyped, or the table differs and `strict` is set; names all columns.
             BundleError: a model or its features fail, or predict values that are not finite.
         """
-        notes = check_columns(frame, self.schema, fill_missing_columns)
-        return replace(self.predict_checked(frame, progress), notes=tuple(notes))
+        typed, notes = self.typed_rows(frame, fill_missing_columns=fill_missing_columns, strict=strict, decimal=decimal)
+        return replace(self.predict_rows(typed, progress), notes=tuple(notes))
 
-    def predict_checked(self, frame: pl.DataFrame, progress: Callable[[float], None] | None = None) -> Prediction:
-        """Predict every row of a table as text, as `predict_frame`, without a check of its columns: absent and mistyped ones are
-        missing."""
-        values = self.predict_typed(self._typed(frame), progress)
+    def predict_rows(self, typed: pl.DataFrame, progress: Callable[[float], None] | None = None) -> Prediction:
+        """Predict typed rows, with intervals for a regression; arguments and errors are those of `predict_typed`."""
+        values = self.predict_typed(typed, progress)
         if self.schema.classes:
             return Prediction(values)
         if self.ensemble.residual_quantile is None:
             return Prediction(values, np.full(len(values), np.nan), np.full(len(values), np.nan))
         return Prediction(values, *self.interval(values))
 
-    def typed_rows(self, frame: pl.DataFrame, *, fill_missing_columns: bool = False) -> tuple[pl.DataFrame, list[str]]:
+    def typed_rows(
+        self,
+        frame: pl.DataFrame,
+        *,
+        fill_missing_columns: bool = False,
+        strict: bool = False,
+        decimal: str | None = None,
+    ) -> tuple[pl.DataFrame, list[str]]:
         """The typed columns of a table as text, and notes for the user; arguments and errors are those of `predict_frame`."""
-        notes = check_columns(frame, self.schema, fill_missing_columns)
-        return self._typed(frame), notes
-
-    def _typed(self, frame: pl.DataFrame) -> pl.DataFrame:
-        used = [column.name for column in self.schema.columns if column.name in frame.columns]
-        return typed_frame(frame[used], self.schema) if used else self._rows_without_columns(frame.height)
+        rows = NewRows(self.schema, frame.columns, fill=fill_missing_columns, strict=strict, decimal=decimal)
+        return rows.add(frame), rows.notes()
 
     def predict_typed(self, typed: pl.DataFrame, progress: Callable[[float], None] | None = None) -> Float64:
         """Predict typed rows: (rows, classes) probabilities that sum to 1, or (rows,) in target units.
@@ -227,11 +233,6 @@ class Predictor(ABC):
                 return ensemble.residual_quantile
             raise UsageError("The bundle was made by an older tabapp and stores 90 % intervals only; train it again.")
         return ensemble.half_widths[bisect_left(COVERAGES, coverage)]
-
-    def _rows_without_columns(self, n_rows: int) -> pl.DataFrame:
-        """Rows of a table without any training column; a frame without columns would lose the number of rows."""
-        name = self.schema.inputs[0].name
-        return typed_frame(pl.DataFrame({name: pl.Series([None] * n_rows, dtype=pl.String)}), self.schema)
 
     def labels(self, values: Float64) -> npt.NDArray[np.intp]:
         """(rows,) class codes of (rows, classes) probabilities: by the threshold of the bundle, or the most probable class."""

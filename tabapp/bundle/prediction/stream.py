@@ -15,11 +15,11 @@ from tabapp.bundle.prediction.drift import ColumnDrift, DriftMonitor, largest_fi
 from tabapp.bundle.prediction.evaluate import EvaluatedRows, Evaluation
 from tabapp.bundle.prediction.monitor import ComparedRows, Shift
 from tabapp.bundle.prediction.predict import Predictor
-from tabapp.data.match import ColumnMatcher, Match
+from tabapp.data.new_rows.findings import Match
+from tabapp.data.new_rows.rows import NewRows
 from tabapp.data.reading.read import ReadOptions
 from tabapp.data.reading.stream import EncodingChanged, Part, read_parts
 from tabapp.data.schema import Schema
-from tabapp.data.typed import ColumnCheck
 from tabapp.errors import DataError
 from tabapp.warning_text import sentence
 
@@ -76,6 +76,7 @@ def predict_parts(
     sink: Sink,
     *,
     fill_missing_columns: bool = False,
+    strict: bool = False,
     combine: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> tuple[int, list[str]]:
@@ -87,32 +88,28 @@ def predict_parts(
         progress: called with the share of the file that is done, if it is known.
 
     Raises:
-        DataError: a part cannot be read, or feature columns are absent or mistyped in the whole file.
+        DataError: a part cannot be read, or the whole file is rejected as by `Predictor.predict_frame`.
         BundleError: a model or its features fail, or predict values that are not finite.
     """
-    check: ColumnCheck | None = None
-    n_rows = 0
+    rows: NewRows | None = None
 
     def restart() -> None:
-        nonlocal check, n_rows
-        check, n_rows = None, 0
+        nonlocal rows
+        rows = None
         sink.restart()
 
     def add(part: Part) -> None:
-        nonlocal check, n_rows
-        if check is None:
-            check = ColumnCheck(predictor.schema, part.frame.columns)
-            if not fill_missing_columns:
-                # Absent columns are known before any row is predicted.
-                check.verdict(False)
-        check.add(part.frame)
-        predictions = predictor.to_frame(predictor.predict_checked(part.frame))
+        nonlocal rows
+        if rows is None:
+            names = part.frame.columns
+            rows = NewRows(predictor.schema, names, fill=fill_missing_columns, strict=strict, decimal=part.decimal)
+            rows.require_columns()
+        predictions = predictor.to_frame(predictor.predict_rows(rows.add(part.frame)))
         sink.add(predictions if combine is None else combine(part.frame, predictions))
-        n_rows += part.frame.height
 
     notes = read_again_if_needed(path, options, predictor.schema, add, restart, progress)
-    assert check is not None, "the file has a part"
-    return n_rows, [*notes, *check.verdict(fill_missing_columns)]
+    assert rows is not None, "the file has a part"
+    return rows.n_rows, [*notes, *rows.notes()]
 
 
 @dataclass(frozen=True)
@@ -132,6 +129,7 @@ def evaluate_parts(
     *,
     seed: int,
     fill_missing_columns: bool = False,
+    strict: bool = False,
     with_drift: bool = False,
 ) -> EvaluatedFile:
     """Score a predictor on a file for which `data.stream.is_large` holds. Only targets and predictions are kept of each part.
@@ -140,39 +138,48 @@ def evaluate_parts(
         DataError: as `EvaluatedRows`, or a part cannot be read.
         BundleError: a model or its features fail.
     """
-    rows = EvaluatedRows(predictor, fill=fill_missing_columns)
+    rows: EvaluatedRows | None = None
     monitor = DriftMonitor(predictor.schema)
 
     def restart() -> None:
         nonlocal rows, monitor
-        rows, monitor = EvaluatedRows(predictor, fill=fill_missing_columns), DriftMonitor(predictor.schema)
+        rows, monitor = None, DriftMonitor(predictor.schema)
 
     def add(part: Part) -> None:
-        rows.add(part.frame)
+        nonlocal rows
+        rows = rows or EvaluatedRows(predictor, fill=fill_missing_columns, strict=strict, decimal=part.decimal)
+        typed = rows.add(part.frame)
         if with_drift:
-            monitor.add(predictor.typed_rows(part.frame, fill_missing_columns=True)[0])
+            monitor.add(typed)
 
     notes = read_again_if_needed(path, options, predictor.schema, add, restart)
+    assert rows is not None, "the file has a part"
     drift = largest_first(monitor.columns()) if with_drift else ()
     return EvaluatedFile(rows.evaluate(metric, seed=seed), drift, notes)
 
 
 def compare_parts(
-    predictor: Predictor, path: Path, options: ReadOptions, metric: str, *, seed: int
+    predictor: Predictor, path: Path, options: ReadOptions, metric: str, *, seed: int, strict: bool = False
 ) -> tuple[Shift, list[str]]:
     """Compare a file for which `data.stream.is_large` holds with the training table: the comparison, and notes for the user.
 
     Raises:
-        DataError: a part cannot be read.
+        DataError: a part cannot be read, or the file differs from training and `strict` is set.
         BundleError: a model or its features fail.
     """
-    rows = ComparedRows(predictor)
+    rows: ComparedRows | None = None
 
     def restart() -> None:
         nonlocal rows
-        rows = ComparedRows(predictor)
+        rows = None
 
-    notes = read_again_if_needed(path, options, predictor.schema, lambda part: rows.add(part.frame), restart)
+    def add(part: Part) -> None:
+        nonlocal rows
+        rows = rows or ComparedRows(predictor, strict=strict, decimal=part.decimal)
+        rows.add(part.frame)
+
+    notes = read_again_if_needed(path, options, predictor.schema, add, restart)
+    assert rows is not None, "the file has a part"
     return rows.shift(metric, seed=seed), notes
 
 
@@ -182,20 +189,20 @@ def match_parts(path: Path, options: ReadOptions, schema: Schema) -> tuple[int, 
     Raises:
         DataError: a part cannot be read.
     """
-    matcher: ColumnMatcher | None = None
+    rows: NewRows | None = None
 
     def restart() -> None:
-        nonlocal matcher
-        matcher = None
+        nonlocal rows
+        rows = None
 
     def add(part: Part) -> None:
-        nonlocal matcher
-        matcher = matcher or ColumnMatcher(schema, part.frame.columns)
-        matcher.add(part.frame)
+        nonlocal rows
+        rows = rows or NewRows(schema, part.frame.columns, decimal=part.decimal)
+        rows.add(part.frame)
 
     notes = read_again_if_needed(path, options, schema, add, restart)
-    assert matcher is not None, "the file has a part"
-    return matcher.n_rows, matcher.matches(), notes
+    assert rows is not None, "the file has a part"
+    return rows.n_rows, rows.matches(), notes
 
 
 def first_of_each(messages: Sequence[str]) -> list[str]:

@@ -11,8 +11,10 @@ from tabapp import metrics
 from tabapp.bundle.files.records import MetricValue
 from tabapp.bundle.prediction.evaluate import evaluate
 from tabapp.bundle.prediction.predict import Predictor
+from tabapp.data.new_rows.rows import NewRows
 from tabapp.data.schema import Schema
-from tabapp.data.typed import check_columns, encode_target, rows_with_target, typed_frame
+from tabapp.data.stored import as_text
+from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.errors import DataError
 
 HELD_OUT_SHARE, FEWEST_HELD_OUT, MOST_HELD_OUT = 0.2, 20, 20_000
@@ -27,10 +29,12 @@ class UpdateRows:
     Attributes:
         training: old rows, then the new ones that are not held out.
         held_out: new rows that neither bundle has seen.
+        notes: sentences about the new rows, for the user.
     """
 
     training: pl.DataFrame
     held_out: pl.DataFrame
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,15 +56,26 @@ class Comparison:
     verdict: str
 
 
-def rows_for_update(old: pl.DataFrame, new: pl.DataFrame, schema: Schema, seed: int) -> UpdateRows:
+def rows_for_update(
+    old: pl.DataFrame, new: pl.DataFrame, schema: Schema, seed: int, *, strict: bool = False, decimal: str | None = None
+) -> UpdateRows:
     """Combine old and new rows, and hold out some of the new ones: the latest if the table has a time column, else a random sample.
 
-    Groups are held out whole. New rows that equal a row of the training part are not held out.
+    Groups are held out whole. New rows that equal a row of the training part are not held out. Numbers of new rows with another
+    decimal mark are written as in training.
+
+    Args:
+        strict, decimal: as in `NewRows`, for the new rows.
 
     Raises:
-        DataError: a feature column or the target is missing, or too few new rows have a target.
+        DataError: a feature column or the target is missing, too few new rows have a target, or they differ and `strict` is set.
     """
-    check_columns(new, schema, False)
+    rows = NewRows(schema, new.columns, strict=strict, decimal=decimal, with_target=True)
+    typed = rows.add(new)
+    notes = tuple(rows.notes())
+    changed = [mine.name for mine, its in zip(schema.columns, rows.schema.columns, strict=True) if mine != its]
+    if changed:
+        new = new.with_columns(as_text(typed[changed], "the new rows", schema.columns))
     labeled = new.filter(pl.Series(rows_with_target(new, schema)))
     absent = [name for name in old.columns if name not in labeled.columns]
     labeled = labeled.with_columns(pl.lit(None, dtype=pl.String).alias(name) for name in absent)[old.columns]
@@ -75,7 +90,7 @@ def rows_for_update(old: pl.DataFrame, new: pl.DataFrame, schema: Schema, seed: 
     held_out = labeled.filter(pl.Series(chosen)).join(training, on=old.columns, how="anti", nulls_equal=True)
     if held_out.height < FEWEST_HELD_OUT:
         raise DataError("nearly all new rows are copies of training rows, so no rows are left to compare the bundles")
-    return UpdateRows(training, held_out)
+    return UpdateRows(training, held_out, notes)
 
 
 def _held_out(frame: pl.DataFrame, schema: Schema, count: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

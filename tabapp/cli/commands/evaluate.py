@@ -12,7 +12,7 @@ import msgspec
 from tabapp.cli.completion import bundles, tables
 from tabapp.cli.options import device_option, trust_option
 from tabapp.cli.output import metric_cells
-from tabapp.cli.reading import Reader, fill_option, load_and_read, reading_options
+from tabapp.cli.reading import Reader, fill_option, load_and_read, reading_options, strict_option
 from tabapp.errors import DataError
 from tabapp.headless.narration import echo, echo_json, say
 from tabapp.run.protocol.monitoring import ColumnShift, FileShift
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 @device_option
 @trust_option
 @fill_option
+@strict_option
 @reading_options
 def evaluate(
     bundle: Path,
@@ -41,6 +42,7 @@ def evaluate(
     device: str,
     trust: Path | None,
     fill: bool,
+    strict: bool,
     reader: Reader,
 ) -> int:
     """Score BUNDLE on the rows of DATA that have a target: every metric of its task, with 95 % intervals. Large files are read in
@@ -52,7 +54,9 @@ def evaluate(
     with target_files(bundle, trust=trust) as files, reader.kept(data) as path:
         for number, each in enumerate(files):
             own_trust = trust if each.target is None else None
-            manifest, file = _evaluated(each.path, own_trust, path, reader, device=device, fill=fill, with_drift=drift)
+            manifest, file = _evaluated(
+                each.path, own_trust, path, reader, device=device, fill=fill, strict=strict, with_drift=drift
+            )
             for note in [*file.notes, *file.evaluation.notes, *_set_aside(file.evaluation)]:
                 say(note if each.target is None else f"{each.target}: {note}")
             shifts: tuple[ColumnShift, ...] = ()
@@ -89,12 +93,20 @@ def _print_scores(data: str, manifest: Manifest, file: EvaluatedFile, shifts: tu
 
 
 def _evaluated(
-    bundle: Path, trust: Path | None, data: str, reader: Reader, *, device: str, fill: bool, with_drift: bool
+    bundle: Path,
+    trust: Path | None,
+    data: str,
+    reader: Reader,
+    *,
+    device: str,
+    fill: bool,
+    strict: bool,
+    with_drift: bool,
 ) -> tuple[Manifest, EvaluatedFile]:
     """Score a bundle on a file, whole or in parts.
 
     Raises:
-        DataError: no row can be scored; names the file.
+        DataError: no row can be scored, or the file is rejected; names the file.
         BundleError: the bundle is not valid.
     """
     from tabapp.bundle.confined.box import load_boxed
@@ -113,15 +125,22 @@ def _evaluated(
                 manifest.metric,
                 seed=manifest.seed,
                 fill_missing_columns=fill,
+                strict=strict,
                 with_drift=with_drift,
             )
             return manifest, file
         loaded, reading = load_and_read(bundle, trust, data, reader, device=device)
         manifest = loaded.contents.manifest
         found = evaluate_predictor(
-            loaded.predictor, reading.frame, manifest.metric, seed=manifest.seed, fill_missing_columns=fill
+            loaded.predictor,
+            reading.frame,
+            manifest.metric,
+            seed=manifest.seed,
+            fill_missing_columns=fill,
+            strict=strict,
+            decimal=reading.decimal,
         )
-        drift = column_drift(loaded.predictor, reading.frame) if with_drift else ()
+        drift = column_drift(loaded.predictor, reading.frame, decimal=reading.decimal) if with_drift else ()
         return manifest, EvaluatedFile(found, drift, sentences(reading.warnings))
     except DataError as error:
         text = str(error)

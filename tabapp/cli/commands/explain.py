@@ -12,7 +12,7 @@ import click
 from tabapp.cli.completion import bundles, tables
 from tabapp.cli.options import device_option, trust_option
 from tabapp.cli.output import check_output, write_table
-from tabapp.cli.reading import Reader, fill_option, load_and_read, reading_options
+from tabapp.cli.reading import Reader, fill_option, load_and_read, reading_options, strict_option
 from tabapp.column_names import ColumnNames
 from tabapp.errors import DataError, UsageError, did_you_mean
 from tabapp.headless.narration import echo, echo_json, say
@@ -105,6 +105,7 @@ def by_column(settings: tuple[str, ...], schema: Schema) -> dict[str, str]:
 @device_option
 @trust_option
 @fill_option
+@strict_option
 @reading_options
 def explain(
     bundle: Path,
@@ -120,6 +121,7 @@ def explain(
     device: str,
     trust: Path | None,
     fill: bool,
+    strict: bool,
     reader: Reader,
 ) -> int:
     """Explain the predictions of BUNDLE for rows of DATA by the contribution of each column.
@@ -128,8 +130,9 @@ def explain(
     unit. The base is the mean output for the sample rows in the bundle; base plus contributions is the output. Regressions by
     boosting models alone are explained by TreeSHAP.
     """
+    from tabapp.data.new_rows.rows import NewRows
     from tabapp.explain.rows import Explainer, decomposed_explanations, explanations_json
-    from tabapp.explain.what_if import changed_rows
+    from tabapp.explain.what_if import changed_rows, with_columns
 
     if row is not None and rows is not None:
         raise UsageError("Give either --row or --rows.")
@@ -139,17 +142,20 @@ def explain(
     first, last = rows or (row or 0, row or 0)
     loaded, reading = load_and_read(bundle, trust, data, reader, device=device)
     predictor = loaded.predictor
-    schema = predictor.schema
-    n_rows = reading.frame.height
+    new_values = by_column(settings, predictor.schema)
+    frame = with_columns(reading.frame, new_values, predictor.schema)
+    new_rows = NewRows(predictor.schema, frame.columns, fill=fill, strict=strict, decimal=reading.decimal)
+    n_rows = frame.height
     if last >= n_rows:
         rows_there = f"rows 0 to {n_rows - 1:,}" if n_rows else "no rows"
         raise UsageError(f"There is no row {last:,}: {data} has {rows_there}. Choose others with --rows.")
-    new_values = by_column(settings, schema)
-    frame, remarks = changed_rows(reading.frame, range(first, last + 1), new_values, schema)
     try:
-        typed, notes = predictor.typed_rows(frame, fill_missing_columns=fill)
+        new_rows.add(frame)
+        notes, schema = new_rows.notes(), new_rows.schema
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
+    frame, remarks = changed_rows(frame, range(first, last + 1), new_values, schema)
+    typed = new_rows.typed(frame)
     for note in [*sentences(reading.warnings), *remarks, *notes]:
         say(note)
     if predictor.ensemble.threshold is not None:
@@ -180,7 +186,7 @@ def explain(
             )
         explained = schema.classes[code] if schema.classes else None
         found = decomposed_explanations(decomposed, explainer.predictions(predicted), numbers, explained, member)
-    cells = _training_cells(training, reader, schema) if training is not None else None
+    cells = _training_cells(training, reader, predictor.schema) if training is not None else None
     if target is not None and not is_json:
         write_table(_table(found, frame), target)
     elif target is not None or as_json:
@@ -205,7 +211,7 @@ def _training_cells(training: str, reader: Reader, schema: Schema) -> Cells:
     """
     from tabapp.explain.training_rows import training_cells
 
-    rows = reader.read(training, schema).frame
+    rows = reader.read(training).frame
     return lambda neighbor: training_cells(neighbor, rows, schema)
 
 

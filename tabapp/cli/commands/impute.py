@@ -9,7 +9,7 @@ import click
 from tabapp.cli.completion import tables
 from tabapp.cli.options import check_file, device_option, read_budget, run_option, trust_option
 from tabapp.cli.output import check_output, write_table
-from tabapp.cli.reading import Reader, reading_options
+from tabapp.cli.reading import Reader, reading_options, strict_option
 from tabapp.column_names import ColumnNames
 from tabapp.errors import DataError, UsageError
 from tabapp.headless.narration import echo, say
@@ -46,6 +46,7 @@ from tabapp.warning_text import sentences
 )
 @click.option("--safe-csv", is_flag=True, help="Put ' before texts that a spreadsheet program would run as formulas.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
+@strict_option
 @reading_options
 def impute(
     data: str,
@@ -59,6 +60,7 @@ def impute(
     uncertainty: bool,
     safe_csv: bool,
     quiet: bool,
+    strict: bool,
     reader: Reader,
 ) -> int:
     """Fill the missing cells of DATA: numbers, categories and booleans.
@@ -72,6 +74,8 @@ def impute(
         raise UsageError("impute reads its table more than once, which stdin does not allow. Use a file.")
     if trust is not None and bundle is None:
         raise UsageError("--trust needs a bundle. Choose one with --model.")
+    if strict and bundle is None:
+        raise UsageError("--strict compares DATA with the training table of a bundle. Choose one with --model.")
     check_file(data)
     from tabapp.bundle.prediction.impute import impute as fill
     from tabapp.bundle.prediction.impute import schema_without_target, train_imputer
@@ -84,7 +88,13 @@ def impute(
 
             with Box(bundle, trust=trust, device=device) as box:
                 reading = read_table(Path(data), reader.options, columns=box.contents.schema.columns)
-                done = box.impute(reading.frame, as_numbers=as_numbers, with_uncertainty=uncertainty)
+                done = box.impute(
+                    reading.frame,
+                    as_numbers=as_numbers,
+                    with_uncertainty=uncertainty,
+                    strict=strict,
+                    decimal=reading.decimal,
+                )
         else:
             reading = read_table(Path(data), reader.options)
             exact = OPTIONS["kind"].resolve(kinds, ColumnNames(reading.frame.columns))

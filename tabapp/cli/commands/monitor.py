@@ -10,7 +10,8 @@ import click
 from tabapp.cli.completion import bundles, tables
 from tabapp.cli.drift import column_shifts, print_shift
 from tabapp.cli.options import trust_option
-from tabapp.cli.reading import Reader, reading_options
+from tabapp.cli.reading import Reader, reading_options, strict_option
+from tabapp.errors import DataError
 from tabapp.headless.narration import echo_data, echo_json
 from tabapp.run.options.places import reject_inputs
 from tabapp.run.protocol.monitoring import FileScore, FileShift, Monitored
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 @trust_option
+@strict_option
 @reading_options
 def monitor(
     bundle: Path,
@@ -37,6 +39,7 @@ def monitor(
     output: Path | None,
     as_json: bool,
     trust: Path | None,
+    strict: bool,
     reader: Reader,
 ) -> int:
     """Compare later tables with the training table of BUNDLE: shifts of columns, predictions, and scores.
@@ -56,7 +59,7 @@ def monitor(
         target=manifest.target,
         task=manifest.task,
         trained=_score(manifest.metrics[0], int(manifest.data.get("rows", 0))),
-        files=tuple(_compared(loaded, file, reader) for file in data),
+        files=tuple(_compared(loaded, file, reader, strict=strict) for file in data),
     )
     if output is not None and form is not None:
         from tabapp.report.drift import drift_report
@@ -74,18 +77,30 @@ def monitor(
     return 0
 
 
-def _compared(loaded: LoadedBundle, file: str, reader: Reader) -> FileShift:
-    """Compare a file with the training table, whole or in parts."""
+def _compared(loaded: LoadedBundle, file: str, reader: Reader, *, strict: bool) -> FileShift:
+    """Compare a file with the training table, whole or in parts.
+
+    Raises:
+        DataError: the file cannot be read, or is rejected; names the file.
+    """
     from tabapp.bundle.prediction.monitor import compare_with_training
     from tabapp.bundle.prediction.stream import compare_parts
 
     metric, seed = loaded.contents.manifest.metric, loaded.contents.manifest.seed
-    if reader.reads_in_parts(file):
-        shift, warnings = compare_parts(loaded.predictor, Path(file), reader.options, metric, seed=seed)
-    else:
-        reading = reader.read(file, loaded.contents.schema)
-        shift = compare_with_training(loaded.predictor, reading.frame, metric, seed=seed)
-        warnings = sentences(reading.warnings)
+    try:
+        if reader.reads_in_parts(file):
+            shift, warnings = compare_parts(
+                loaded.predictor, Path(file), reader.options, metric, seed=seed, strict=strict
+            )
+        else:
+            reading = reader.read(file, loaded.contents.schema)
+            shift = compare_with_training(
+                loaded.predictor, reading.frame, metric, seed=seed, strict=strict, decimal=reading.decimal
+            )
+            warnings = sentences(reading.warnings)
+    except DataError as error:
+        text = str(error)
+        raise DataError(text if file in text else f"{file}: {text}") from None
     return _file_shift(Path(file).name, shift, (*warnings, *shift.notes))
 
 

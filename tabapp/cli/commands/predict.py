@@ -14,7 +14,7 @@ import click
 from tabapp.cli.completion import bundles, tables
 from tabapp.cli.options import device_option, trust_option
 from tabapp.cli.output import TableWriter, check_output
-from tabapp.cli.reading import Reader, fill_option, load_and_read, reading_options
+from tabapp.cli.reading import Reader, fill_option, load_and_read, reading_options, strict_option
 from tabapp.errors import DataError, UnconfinedWarning, UsageError
 from tabapp.headless.narration import echo, echo_json, say
 from tabapp.run.protocol import prediction as messages
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tabapp.bundle.confined.early_start import EarlyProcess
     from tabapp.bundle.files.targets import TargetFile
-    from tabapp.data.match import Match
+    from tabapp.data.new_rows.findings import Match
     from tabapp.data.schema import Schema
 
 
@@ -56,6 +56,7 @@ PREVIEW_ROWS = 100
 @device_option
 @trust_option
 @fill_option
+@strict_option
 @reading_options
 def predict(
     bundle: Path,
@@ -69,6 +70,7 @@ def predict(
     device: str,
     trust: Path | None,
     fill: bool,
+    strict: bool,
     reader: Reader,
 ) -> int:
     """Predict every row of DATA with BUNDLE, in the original order. Large files are read in parts."""
@@ -86,10 +88,10 @@ def predict(
         early = None if check else stack.enter_context(EarlyProcess(bundle, device))
         files = stack.enter_context(target_files(bundle, trust=trust))
         if check:
-            return _check(files, trust, data, reader, as_json=as_json, fill=fill)
+            return _check(files, trust, data, reader, as_json=as_json, fill=fill, strict=strict)
         emit = _emit if as_json else _discard
         writer = stack.enter_context(TableWriter(target, safe_csv=safe_csv))
-        options = _Options(data, reader, fill=fill, keep=keep, emit=emit, device=device, early=early)
+        options = _Options(data, reader, fill=fill, strict=strict, keep=keep, emit=emit, device=device, early=early)
         if files[0].target is None:
             result = _predict_file(bundle, trust, options, writer)
         else:
@@ -125,6 +127,7 @@ class _Options:
     data: str
     reader: Reader
     fill: bool
+    strict: bool
     keep: bool
     emit: Callable[[messages.AnyPredictionMessage], None]
     device: str
@@ -221,6 +224,8 @@ def _predict_whole(bundle: Path, trust: Path | None, options: _Options, writer: 
         prediction = loaded.predictor.predict_frame(
             reading.frame,
             fill_missing_columns=options.fill,
+            strict=options.strict,
+            decimal=reading.decimal,
             progress=lambda share: emit(messages.Progressed(share=round(share, 4))),
         )
     except DataError as error:
@@ -261,6 +266,7 @@ def _predict_parts(bundle: Path, trust: Path | None, options: _Options, writer: 
             options.reader.options,
             writer,
             fill_missing_columns=options.fill,
+            strict=options.strict,
             combine=combine,
             progress=lambda share: emit(messages.Progressed(share=round(share, 4))),
         )
@@ -307,16 +313,27 @@ class _Compared:
 
 
 def _check(
-    files: Sequence[TargetFile], trust: Path | None, data: str, reader: Reader, *, as_json: bool, fill: bool
+    files: Sequence[TargetFile],
+    trust: Path | None,
+    data: str,
+    reader: Reader,
+    *,
+    as_json: bool,
+    fill: bool,
+    strict: bool,
 ) -> int:
     """Compare a table with the training schema of each target; loads no model."""
+    import msgspec
+
     with reader.kept(data) as path:
         found = [_compare(each.path, trust if each.target is None else None, path, reader) for each in files]
     matches = list({(each.column, each.finding): each for one in found for each in one.matches}.values())
     notes = list(dict.fromkeys(note for one in found for note in one.notes))
     labels = [rule for one in found for rule in one.labels]
     n_rows = found[0].n_rows
-    refused = any(match.refused for match in matches) and not fill
+    if strict:
+        matches = [msgspec.structs.replace(each, refused=each.refused or each.is_noted) for each in matches]
+    refused = any(match.refused and not (fill and match.finding in ("missing", "changed")) for match in matches)
     if as_json:
         findings = [
             messages.Finding(finding=match.finding, column=match.column, refused=match.refused, message=match.message)
@@ -334,15 +351,16 @@ def _check(
         _say_labels(labels)
         for match in matches:
             echo(f"{'refused' if match.refused else match.finding}: {match.column!r} {match.message}")
-        verdict = "would be rejected; --missing-columns fill predicts it anyway" if refused else "can be predicted"
-        echo(f"{n_rows:,} rows: the file {verdict}.")
+        is_fillable = any(match.finding in ("missing", "changed") for match in matches)
+        anyway = "; --missing-columns fill predicts it anyway" if is_fillable else ""
+        echo(f"{n_rows:,} rows: the file {f'would be rejected{anyway}' if refused else 'can be predicted'}.")
     return DataError.exit_code if refused else 0
 
 
 def _compare(bundle: Path, trust: Path | None, data: str, reader: Reader) -> _Compared:
     from tabapp.bundle.files.contents import open_bundle
     from tabapp.bundle.prediction.stream import match_parts
-    from tabapp.data.match import match_columns
+    from tabapp.data.new_rows.rows import NewRows
 
     contents = open_bundle(bundle, trust=trust)
     schema, labels = contents.schema, _labels(contents.schema, contents.ensemble.threshold)
@@ -350,7 +368,9 @@ def _compare(bundle: Path, trust: Path | None, data: str, reader: Reader) -> _Co
         return _Compared(*match_parts(Path(data), reader.options, schema), schema.target, labels)
     reading = reader.read(data, schema)
     notes = sentences(reading.warnings)
-    return _Compared(reading.frame.height, match_columns(reading.frame, schema), notes, schema.target, labels)
+    rows = NewRows(schema, reading.frame.columns, decimal=reading.decimal)
+    rows.add(reading.frame)
+    return _Compared(rows.n_rows, rows.matches(), notes, schema.target, labels)
 
 
 def _beside(data: pl.DataFrame, predictions: pl.DataFrame, notes: list[str]) -> pl.DataFrame:

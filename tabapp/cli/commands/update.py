@@ -16,7 +16,7 @@ from tabapp.cli.cluster import chosen_cluster, cluster_options
 from tabapp.cli.completion import bundles, tables
 from tabapp.cli.options import run_option, runs_dir_option, trust_option
 from tabapp.cli.output import metric_cells
-from tabapp.cli.reading import Reader, reading_options
+from tabapp.cli.reading import Reader, reading_options, strict_option
 from tabapp.errors import DataError, ExitCode, UsageError
 from tabapp.headless.narration import echo_json, say
 from tabapp.run.options.places import reject_inputs
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON on stdout.")
 @runs_dir_option
 @trust_option
+@strict_option
 @reading_options
 def update(
     bundle: Path,
@@ -51,6 +52,7 @@ def update(
     as_json: bool,
     runs_dir: Path,
     trust: Path | None,
+    strict: bool,
     reader: Reader,
 ) -> int:
     """Train again on the rows of BUNDLE and on NEW_DATA with the options of its run, and compare the bundles.
@@ -76,12 +78,14 @@ def update(
     if not config.data:
         say(f"The run {manifest.run} is not in {place}, or is not yours, so the new run has the default options.")
     of_old_file = Reader(config.delimiter, config.encoding, config.decimal, reader.max_memory)
-    old = of_old_file.read(str(source), contents.schema).frame
-    new = reader.read(new_data, contents.schema).frame
+    old = of_old_file.read(str(source)).frame
+    new = reader.read(new_data, contents.schema)
     try:
-        rows = rows_for_update(old, new, contents.schema, manifest.seed)
+        rows = rows_for_update(old, new.frame, contents.schema, manifest.seed, strict=strict, decimal=new.decimal)
     except DataError as error:
         raise DataError(f"{new_data}: {error}") from None
+    for note in rows.notes:
+        say(note)
     config = _new_config(config, contents, *_write_rows(rows, place, source), budget)
     folder = create_run(config, place)
     say(f"{rows.training.height:,} rows to train on, {rows.held_out.height:,} new rows to compare the bundles on")

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tabapp.data.counts import Values, spread
+from tabapp.data.counts import Values, quartiles_of, spread
 from tabapp.data.forms.missing import show as show
 from tabapp.data.forms.moments import Dates
 from tabapp.data.forms.numbers import PLAIN, NumberFormat
@@ -34,10 +34,12 @@ def verdict(
     level_counts: tuple[int, ...] = ()
     low = high = None
     low_text = high_text = None
+    quartiles: tuple[float, ...] = ()
     histogram: tuple[int, ...] = ()
     unique = values.n_unique
     if kind == "numeric" and values.plain is not None:
-        low, high, histogram = values.plain.low, values.plain.high, values.plain.histogram
+        plain = values.plain
+        low, high, quartiles, histogram = plain.low, plain.high, plain.quartiles, plain.histogram
     elif kind == "boolean":
         levels, level_counts = boolean_levels(values)
         unique, histogram = len(levels), level_counts
@@ -46,9 +48,9 @@ def verdict(
         level_counts = tuple(values.first_counts(_MAX_LEVELS))
         histogram = level_counts[:10]
     elif numbers is not None:
-        low, high, histogram = _range(numbers, values.count_array)
+        low, high, quartiles, histogram = _range(numbers, values.count_array)
     elif kind == "datetime" and dates is not None:
-        _, _, histogram = _range(dates.moments.dt.epoch("us").cast(pl.Float64), values.count_array)
+        _, _, _, histogram = _range(dates.moments.dt.epoch("us").cast(pl.Float64), values.count_array)
         known = dates.moments.drop_nulls()
         if len(known):
             ordered = known.sort().dt.to_string("%Y-%m-%dT%H:%M:%S")
@@ -72,6 +74,7 @@ def verdict(
         high=high,
         low_text=low_text,
         high_text=high_text,
+        quartiles=quartiles,
         histogram=histogram,
         datetime_format=None if dates is None else dates.form,
         zone=None if dates is None else dates.zone,
@@ -84,9 +87,15 @@ def verdict(
     )
 
 
-def _range(numbers: pl.Series, counts: npt.NDArray[np.integer]) -> tuple[float | None, float | None, tuple[int, ...]]:
+def _range(
+    numbers: pl.Series, counts: npt.NDArray[np.integer]
+) -> tuple[float | None, float | None, tuple[float, ...], tuple[int, ...]]:
+    """The range, the quartiles and the histogram of the finite ones of distinct numbers."""
     known = numbers.to_numpy()
     finite = np.isfinite(known)
     if not finite.any():
-        return None, None, ()
-    return spread(known[finite], counts[finite])
+        return None, None, (), ()
+    known, counts = known[finite], counts[finite]
+    order = np.argsort(known)
+    low, high, histogram = spread(known, counts)
+    return low, high, quartiles_of(known[order], counts[order]), histogram

@@ -38,7 +38,7 @@ class ReadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     Attributes:
         delimiter: one character between fields, or `\\t` or "tab".
         encoding: name of an encoding that Python supports.
-        decimal: "," for numbers such as 1.234,5; these cells are rewritten with a decimal point.
+        decimal: "," for numbers such as 1.234,5; these cells are rewritten with a decimal point. Of new rows, `NewRows` reads them.
         null: additional spellings of a missing cell. `infer_schema` applies them, not `read_table`.
         max_memory: bytes that reading may use; by default a share of the memory that is available.
     """
@@ -68,6 +68,7 @@ class Reading:
         stored: column types of a Parquet or Arrow file that determine the kind of a column; input of `infer_schema`.
         left_out: columns that do not hold one value in each row, with a word for what they hold; input of `infer_schema`.
         labels: units, types or titles of columns, from rows below the names; input of `infer_schema`.
+        decimal: the decimal mark of a text file that is read for a schema, or "auto", as `NewRows` takes it; None otherwise.
     """
 
     frame: pl.DataFrame
@@ -79,6 +80,7 @@ class Reading:
     stored: Mapping[str, StoredType] = field(default_factory=dict[str, StoredType])
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    decimal: str | None = None
 
     @property
     def names(self) -> list[str]:
@@ -100,7 +102,8 @@ def read_table(
     Args:
         allow_no_rows: accept a file that has only a header, as prediction does.
         columns: columns of the schema to read for. They decide what is a row and what a header, and values of a Parquet or Arrow
-            file are written in their formats. Columns whose names have another Unicode form get their names.
+            file are written in their formats. Columns whose names have another Unicode form get their names. The cells of a
+            text file are not changed.
 
     Raises:
         DataError: the file contains no usable table, or needs too much memory; the message says why and where.
@@ -170,11 +173,13 @@ def read_text(
     if frame.height == 0 and not allow_no_rows:
         raise DataError(f"{path}: has a header ({len(dialect.names)} columns) but no rows")
     warn_about_header(dialect, warnings)
-    if options.decimal == ",":
+    decimal = decimal_option(options.decimal)
+    if decimal == "," and not columns:
         frame = use_decimal_points(frame)
-    elif options.decimal not in (None, "."):
-        raise UsageError(f"{option('decimal')} is '.' or ',', not {options.decimal!r}")
-    return Reading(frame, "csv", dialect.shown_delimiter, encoding, len(data), tuple(warnings), labels=dialect.labels)
+    mark = (decimal or "auto") if columns else None
+    return Reading(
+        frame, "csv", dialect.shown_delimiter, encoding, len(data), tuple(warnings), labels=dialect.labels, decimal=mark
+    )
 
 
 def require_header(dialect: Dialect, known: Known, path: Path) -> None:
@@ -188,6 +193,17 @@ def require_header(dialect: Dialect, known: Known, path: Path) -> None:
         raise DataError(
             f"{path}: has no header, unlike the table of training. Add a first line with the names {names} …"
         )
+
+
+def decimal_option(decimal: str | None) -> str | None:
+    """The decimal mark that an option names; None for automatic detection.
+
+    Raises:
+        UsageError: it is neither a point nor a comma.
+    """
+    if decimal not in (None, ".", ","):
+        raise UsageError(f"{option('decimal')} is '.' or ',', not {decimal!r}")
+    return decimal
 
 
 def delimiter_option(delimiter: str | None) -> str | None:

@@ -34,7 +34,7 @@ from tabapp.data.reading.footers import drop_footers
 from tabapp.data.reading.foreign import reject_other_texts
 from tabapp.data.reading.known import Known
 from tabapp.data.reading.parquet_sizes import RowGroup
-from tabapp.data.reading.read import ReadOptions, delimiter_option, require_header
+from tabapp.data.reading.read import ReadOptions, decimal_option, delimiter_option, require_header
 from tabapp.data.reading.records import parse_rows
 from tabapp.data.reading.repairs import (
     clean_bytes,
@@ -73,11 +73,13 @@ class Part:
     Attributes:
         frame: every column as String, as `read_table` returns it.
         share: of the file that is read so far, in [0, 1]; 0 if it is unknown.
+        decimal: as in `Reading`.
     """
 
     frame: pl.DataFrame
     warnings: tuple[DataWarning, ...]
     share: float
+    decimal: str | None = None
 
 
 def is_large(path: Path, options: ReadOptions) -> bool:
@@ -134,7 +136,8 @@ def _text_parts(
 ) -> Generator[Part]:
     dialect: Dialect | None = None
     known = Known.of(columns)
-    encoding = options.encoding
+    encoding, decimal = options.encoding, decimal_option(options.decimal)
+    mark = (decimal or "auto") if columns else None
     size = path.stat().st_size
     try:
         with _opened(path, kind) as file:
@@ -160,11 +163,11 @@ def _text_parts(
                 frame = parse_rows(text, part, memory, warnings, lines_before=n_lines)
                 n_lines += n_text_lines
                 frame = drop_non_data_rows(frame, part, warnings, known)
-                if options.decimal == ",":
+                if decimal == "," and not columns:
                     frame = use_decimal_points(frame)
                 frame, renamed = renamed_as_in_training(frame, columns)
                 warnings += renamed if is_first else []
-                yield Part(frame, tuple(warnings), 0.0 if kind != "text" else min(1.0, n_read / size))
+                yield Part(frame, tuple(warnings), 0.0 if kind != "text" else min(1.0, n_read / size), mark)
     except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
         raise DataError(f"{path}: the {kind} archive is damaged or cut off ({error})") from None
     except OSError as error:

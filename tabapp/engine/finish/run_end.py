@@ -20,7 +20,7 @@ from tabapp.bundle.prediction.intervals import fit_intervals
 from tabapp.bundle.prediction.load import load_bundle
 from tabapp.bundle.writing.write import BundleContents, write_bundle
 from tabapp.data.reading.read import ReadOptions, read_table
-from tabapp.data.typed import encode_target, rows_with_target, typed_frame
+from tabapp.data.typed import encode_target, rows_with_target
 from tabapp.engine.analyses.averages import averaging_of_ensemble
 from tabapp.engine.analyses.dependences import find_attention, find_dependence, find_interactions
 from tabapp.engine.analyses.finished_run import save_prediction
@@ -331,12 +331,16 @@ class Finish:
             return None
         try:
             options = ReadOptions.of(self._config)
-            frame = read_table(Path(self._config.test), options, columns=self._data.schema.columns).frame
-            frame = frame.filter(rows_with_target(frame, self._data.schema))
-            truth = encode_target(typed_frame(frame, self._data.schema), self._data.schema)
-            prediction = load_bundle(bundle).predictor.predict_frame(frame).values
+            reading = read_table(Path(self._config.test), options, columns=self._data.schema.columns)
+            predictor = load_bundle(bundle).predictor
+            typed, notes = predictor.typed_rows(reading.frame, decimal=reading.decimal)
+            typed = typed.filter(rows_with_target(typed, self._data.schema))
+            truth = encode_target(typed, self._data.schema)
+            prediction = predictor.predict_rows(typed).values
         except (DataError, BundleError) as error:
             self._emit(ev.Log(level="warning", message=f"No test score: {error}"))
             return None
+        for note in notes:
+            self._emit(ev.Log(level="warning", message=f"Test rows: {note.rstrip('.')}."))
         score = metrics.score(self._plan.metric, truth, prediction)
         return None if np.isnan(score) else score

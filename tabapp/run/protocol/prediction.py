@@ -10,7 +10,7 @@ from tabapp.run.record.messages import Message, Vocabulary
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A difference between a column of DATA and the training schema; see `tabapp.data.match`.
+    """A difference between a column of DATA and the training schema; see `tabapp.data.new_rows.findings.Match`.
 
     `refused` findings stop the prediction unless missing columns are filled.
     """

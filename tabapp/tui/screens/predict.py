@@ -38,6 +38,9 @@ MARKS = {
     "unseen": ("! new values", "$warning"),
     "cells": ("! cells", "$warning"),
     "extra": ("– extra", MUTED),
+    "range": ("! range", "$warning"),
+    "format": ("! format", "$warning"),
+    "spelling": ("! spelling", "$warning"),
     "target": ("◎ target", "$accent"),
 }
 
