@@ -202,7 +202,8 @@ def test_fills_with_the_model_of_a_bundle(tmp_path, monkeypatch):
     assert filled["size"].null_count() == 0
     assert filled.filter(~mask).equals(new.filter(~mask))
 
-    commas = new.with_columns(pl.col("age", "size").str.replace(".", ",", literal=True))
+    commas = new.with_columns(pl.col("size").str.replace(".", ",", literal=True))
+    commas = commas.with_columns(pl.col("age").str.replace(".", ",", literal=True) + "00")
     commas.write_csv(data, separator=";")
     told = call(data, "-o", tmp_path / "commas.csv", "--model", bundle)
     assert "'age' is written with another decimal mark" in told.stderr

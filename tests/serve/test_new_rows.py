@@ -46,7 +46,7 @@ def test_rows_that_differ_from_training_are_noted_or_refused(app):
 
 
 def test_the_decimal_mark_of_a_table_is_detected_or_given(app):
-    rows = [{**GOOD, "age": age} for age in (40.5, 41.25, 42.75)]
+    rows = [{**GOOD, "age": age} for age in (40.125, 41.25, 42.75)]
     points = pl.DataFrame(rows).cast(pl.String)
     commas = points.with_columns(pl.col("age", "size").str.replace(".", ",", literal=True))
     expected = call(app, "POST", "/predict", CSV, points.write_csv().encode())

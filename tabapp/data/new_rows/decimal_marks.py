@@ -34,7 +34,9 @@ _SEPARATORS: Mapping[str, Sequence[str | None]] = {".": (None, ",", " ", "'"), "
 _LENIENT = ("open", "marks", "flags")
 """Notations in which some cells are numbers with either decimal mark."""
 
-Verdict = Literal["own", "other", "either", "neither"]
+_SEPARATED = r"[0-9][.,' \x{a0}\x{202f}][0-9]"
+
+Verdict = Literal["own", "other", "same", "either", "neither"]
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def detected_formats(frame: pl.DataFrame, columns: Sequence[Column], typed: pl.D
         elif verdict == "other":
             found.columns[column.name] = other.column
             found.notes[column.name] = _changed(own, other)
-        elif verdict == "own" and own.column != column:
+        elif verdict in ("own", "same") and own.column != column:
             # Other marks between thousands change no number.
             found.columns[column.name] = own.column
     if not doubtful and not has_other:
@@ -139,7 +141,7 @@ def _is_suspect(texts: pl.Series, numbers: pl.Series, column: Column) -> bool:
     """Whether a column may be written in another format than in training."""
     if numbers.null_count() > texts.null_count():
         lost = _cells(texts.filter(numbers.is_null() & texts.is_not_null()), column)
-        if lost.str.contains("[.,]").any():
+        if lost.str.contains(_SEPARATED).any():
             return True
     tally = _tally(numbers, texts, column)
     if tally is not None and (tally.is_strange() or power_of_ten(tally.sample, column)):
@@ -174,7 +176,9 @@ def _both(texts: pl.Series, column: Column) -> tuple[Reading, Reading, Verdict]:
     other = _best(cells, column, MARKS[column.decimal == "."])
     if own.reads != other.reads or not own.reads:
         return own, other, "own" if own.reads else "other" if other.reads else "neither"
-    if (own.numbers == other.numbers).all() or (own.strays and other.strays):
+    if (own.numbers == other.numbers).all():
+        return own, other, "same"
+    if own.strays and other.strays:
         return own, other, "neither"
     if other.fits and own.strays:
         return own, other, "other"

@@ -153,3 +153,13 @@ def test_later_parts_are_read_like_the_first():
     parts = pl.concat([rows.add(frame[:0]), rows.add(frame[:40]), rows.add(frame[40:])])
     assert parts.equals(read(schema, frame)[0])
     assert len(rows.notes()) == 2
+
+
+@pytest.mark.parametrize("separator", [" ", "\u202f", "'"])
+def test_other_separators_of_thousands_change_no_number(separator):
+    old = pl.DataFrame({"x": [str(int(v)) for v in RNG.uniform(1000, 90_000, 300)], "y": ["a", "b", "b"] * 100})
+    schema = infer_schema(old, target="y")
+    values = RNG.uniform(1000, 90_000, 40).astype(int)
+    typed, notes = read(schema, pl.DataFrame({"x": [f"{value:,}".replace(",", separator) for value in values]}))
+    assert typed["x"].to_list() == values.tolist()
+    assert notes == []
