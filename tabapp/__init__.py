@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tabapp import sklearn
     from tabapp.api.fitting import fit, resume
-    from tabapp.api.predictor import Predictor, TargetsPredictor, load
+    from tabapp.api.predictor import Predictor, load
     from tabapp.api.profiling import profile
     from tabapp.api.runs import Run, runs
+    from tabapp.api.targets_predictor import TargetsPredictor
     from tabapp.data.profile import Profile
     from tabapp.errors import BudgetError, BundleError, DataError, TabappError, TableWarning, UsageError
     from tabapp.models.contract import (
@@ -71,7 +72,8 @@ __all__ = [
 
 _HOMES = {
     "tabapp.api.fitting": ("fit", "resume"),
-    "tabapp.api.predictor": ("Predictor", "TargetsPredictor", "load"),
+    "tabapp.api.predictor": ("Predictor", "load"),
+    "tabapp.api.targets_predictor": ("TargetsPredictor",),
     "tabapp.api.profiling": ("profile",),
     "tabapp.api.runs": ("Run", "runs"),
     "tabapp.data.profile": ("Profile",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tabapp.api.forks import check_process
 from tabapp.api.frames import frame_like, is_path, series_like, to_polars
-from tabapp.errors import BundleError, DataError, UsageError, did_you_mean, spelled_in_python
+from tabapp.errors import BundleError, DataError, UsageError, spelled_in_python
 from tabapp.run.options.units import parse_bytes
 from tabapp.warning_text import sentences
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from tabapp.api.targets_predictor import TargetsPredictor
     from tabapp.bundle.files.records import MetricValue
     from tabapp.bundle.prediction.load import LoadedBundle
     from tabapp.bundle.prediction.predict import Prediction
@@ -29,7 +30,7 @@ MissingColumns = Literal["error", "fill"]
 DecimalMark = Literal[".", ","]
 
 
-class _Source(NamedTuple):
+class Source(NamedTuple):
     """What `load` was called with."""
 
     path: Path
@@ -52,6 +53,7 @@ def load(
         BundleError: there is no such file, or it cannot be trusted or understood.
         UsageError: the key cannot be used, or the device does not exist.
     """
+    from tabapp.api.targets_predictor import TargetsPredictor
     from tabapp.bundle.confined.box import load_boxed
     from tabapp.bundle.files.targets import target_files
 
@@ -59,7 +61,7 @@ def load(
     path = Path(bundle)
     if not path.is_file():
         raise BundleError(f"There is no bundle {path}; check the path.")
-    source = _Source(path.absolute(), None if trust is None else Path(trust).absolute(), device)
+    source = Source(path.absolute(), None if trust is None else Path(trust).absolute(), device)
     with target_files(path, trust=source.trust) as files:
         if files[0].target is None:
             return Predictor(load_boxed(path, trust=source.trust, device=device), path, source)
@@ -71,8 +73,8 @@ def load(
         return TargetsPredictor(path, each, source)
 
 
-def _load_again(
-    source: _Source, digests: Mapping[str | None, str], target: str | None = None
+def load_again(
+    source: Source, digests: Mapping[str | None, str], target: str | None = None
 ) -> Predictor | TargetsPredictor:
     """The predictor that a pickle stands for: that of the whole bundle, or of one of its targets.
 
@@ -97,14 +99,14 @@ class Predictor:
     training did not have are ignored, with a warning. A pickle holds the path of the bundle, which is loaded again.
     """
 
-    def __init__(self, loaded: LoadedBundle, path: Path, source: _Source, target: str | None = None) -> None:
+    def __init__(self, loaded: LoadedBundle, path: Path, source: Source, target: str | None = None) -> None:
         self._loaded = loaded
         self._path = path
         self._source = source
         self._target = target
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _load_again, (self._source, {self._target: self._digest()}, self._target)
+        return load_again, (self._source, {self._target: self._digest()}, self._target)
 
     def _digest(self) -> str:
         """What the bundle contains, by the checksums of its members."""
@@ -336,165 +338,6 @@ class Predictor:
         first = next(iter(self.metrics.values()), None)
         score = f", {first.name}={first.score:.4g}" if first is not None and first.score is not None else ""
         return f"<Predictor of {self.target!r} ({self.task}){score}, {self.path.name}>"
-
-
-class TargetsPredictor:
-    """The predictors of several targets, loaded from one bundle. `predictors[target]` is that of one target.
-
-    Methods take the same data as those of `Predictor`.
-    """
-
-    def __init__(self, path: Path, predictors: Mapping[str, Predictor], source: _Source) -> None:
-        self._path = path
-        self._predictors = dict(predictors)
-        self._source = source
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        digests = {target: each._digest() for target, each in self._predictors.items()}  # pyright: ignore[reportPrivateUsage]
-        return _load_again, (self._source, digests)
-
-    @property
-    def path(self) -> Path:
-        """The file of the bundle."""
-        return self._path
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """The columns that are predicted, in the order of the run."""
-        return tuple(self._predictors)
-
-    @property
-    def metrics(self) -> dict[str, dict[str, MetricValue]]:
-        """Out-of-fold scores by target and metric, as in `Predictor.metrics`."""
-        return {target: each.metrics for target, each in self._predictors.items()}
-
-    def __getitem__(self, target: str) -> Predictor:
-        if target not in self._predictors:
-            raise KeyError(f"{target!r} is not a target{did_you_mean(target, self._predictors) or '.'}")
-        return self._predictors[target]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._predictors)
-
-    def __len__(self) -> int:
-        return len(self._predictors)
-
-    def predict(
-        self,
-        data: Any,
-        *,
-        missing_columns: MissingColumns = "error",
-        strict: bool = False,
-        decimal: DecimalMark | None = None,
-        max_memory: str | int | None = None,
-    ) -> Any:
-        """Predict every row: the most probable class as text, or a number in units of the target.
-
-        Args:
-            data, missing_columns, strict, decimal, max_memory: as for `Predictor.predict`.
-
-        Returns:
-            A frame with a column for each target.
-
-        Raises:
-            DataError: as for `Predictor.predict`.
-        """
-        found = self._frames(data, missing_columns, strict, decimal, max_memory)
-        return frame_like(data, {target: frame["prediction"] for target, frame in found.items()})
-
-    def predict_proba(
-        self,
-        data: Any,
-        *,
-        missing_columns: MissingColumns = "error",
-        strict: bool = False,
-        decimal: DecimalMark | None = None,
-        max_memory: str | int | None = None,
-    ) -> Any:
-        """Predict the probability of each class of the targets that are classes.
-
-        Args:
-            data, missing_columns, strict, decimal, max_memory: as for `Predictor.predict`.
-
-        Returns:
-            A frame with a column `<target>_<class>` for each class.
-
-        Raises:
-            UsageError: every target is a number.
-            DataError: as for `Predictor.predict`.
-        """
-        chosen = [target for target, each in self._predictors.items() if each.classes]
-        if not chosen:
-            raise UsageError("Probabilities exist for classification only, and every target is a regression.")
-        found = self._frames(data, missing_columns, strict, decimal, max_memory, chosen)
-        columns = {
-            f"{target}_{label}": frame[f"probability_{label}"]
-            for target, frame in found.items()
-            for label in self._predictors[target].classes
-        }
-        return frame_like(data, columns)
-
-    def predict_interval(
-        self,
-        data: Any,
-        coverage: float = 0.9,
-        *,
-        missing_columns: MissingColumns = "error",
-        strict: bool = False,
-        decimal: DecimalMark | None = None,
-        max_memory: str | int | None = None,
-    ) -> Any:
-        """Predict an interval for each target that is a number, as `Predictor.predict_interval`.
-
-        Args:
-            data, coverage, missing_columns, strict, decimal, max_memory: as for `Predictor.predict_interval`.
-
-        Returns:
-            A frame with the columns `<target>_low` and `<target>_high`.
-
-        Raises:
-            UsageError: every target is a class, or as for `Predictor.predict_interval`.
-            DataError: as for `Predictor.predict`.
-        """
-        import polars as pl
-
-        chosen = [target for target, each in self._predictors.items() if not each.classes]
-        if not chosen:
-            raise UsageError("Prediction intervals exist for regression only, and every target is a class.")
-        predictors = {target: self._loaded_of(target).predictor for target in chosen}
-        for predictor in predictors.values():
-            predictor.half_width(coverage)  # reports a wrong coverage before the predictions, which may take long
-        found = self._frames(data, missing_columns, strict, decimal, max_memory, chosen)
-        columns: dict[str, Any] = {}
-        for target, predictor in predictors.items():
-            low, high = predictor.interval(found[target]["prediction"].to_numpy(), coverage)
-            columns |= {f"{target}_low": pl.Series(low), f"{target}_high": pl.Series(high)}
-        return frame_like(data, columns)
-
-    def _frames(
-        self,
-        data: Any,
-        missing_columns: str,
-        strict: bool,
-        decimal: DecimalMark | None,
-        max_memory: str | int | None,
-        targets: Sequence[str] | None = None,
-    ) -> dict[str, pl.DataFrame]:
-        """The predictions of each target as columns."""
-        found: dict[str, pl.DataFrame] = {}
-        with warnings.catch_warnings():
-            # Notes on columns are almost the same for all targets.
-            warnings.simplefilter("once")
-            for target in self.targets if targets is None else targets:
-                predicted = self._predictors[target]._predict(data, missing_columns, strict, decimal, max_memory)  # pyright: ignore[reportPrivateUsage]
-                found[target] = self._loaded_of(target).predictor.to_frame(predicted)
-        return found
-
-    def _loaded_of(self, target: str) -> LoadedBundle:
-        return self._predictors[target]._loaded  # pyright: ignore[reportPrivateUsage]
-
-    def __repr__(self) -> str:
-        return f"<TargetsPredictor of {', '.join(map(repr, self.targets))}, {self.path.name}>"
 
 
 @contextmanager

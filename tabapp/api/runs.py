@@ -26,7 +26,8 @@ from tabapp.temporary import TemporaryFolder
 if TYPE_CHECKING:
     import polars as pl
 
-    from tabapp.api.predictor import Predictor, TargetsPredictor
+    from tabapp.api.predictor import Predictor
+    from tabapp.api.targets_predictor import TargetsPredictor
 
 Status = Literal["ok", "interrupted", "failed", "running", "stopped"]
 

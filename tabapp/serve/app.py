@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -18,15 +18,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tabapp.data.new_rows.decimal_marks import AUTO
 from tabapp.data.schema import Schema
 from tabapp.errors import DataError, TabappError
 from tabapp.headless.narration import sentence
 from tabapp.printable import one_line
 from tabapp.serve import metrics as metrics_module
+from tabapp.serve.acceptance import acceptance_of
 from tabapp.serve.access import Access
 from tabapp.serve.bodies import (
-    CSV,
     JSON,
     TEXT_COPIES,
     Body,
@@ -41,7 +40,7 @@ from tabapp.serve.bodies import (
 )
 from tabapp.serve.bundles import Bundles, ServedBundle
 from tabapp.serve.examples import described_bundle
-from tabapp.serve.limits import MOST_EXPLAINED, Acceptance, Limits, RequestError, busy
+from tabapp.serve.limits import MOST_EXPLAINED, Limits, RequestError, busy
 from tabapp.serve.openapi import document
 from tabapp.serve.page import PAGE, POLICY
 from tabapp.serve.slots import Memory, Share, Slot
@@ -168,7 +167,7 @@ class Application:
         served = self._bundles.of_file(request.path_params.get("name")) or [self._bundle(request)]
         sent = media_type(request.headers.get("content-type"))
         wanted = accepted_type(request.headers.get("accept"), sent)
-        acceptance = _acceptance(request, sent)
+        acceptance = acceptance_of(request, sent)
 
         def predict(body: Body) -> tuple[bytes, dict[str, str]]:
             parts: list[TargetPart] = []
@@ -194,7 +193,7 @@ class Application:
     async def _explain(self, request: Request) -> Response:
         bundle = self._bundle(request)
         sent = media_type(request.headers.get("content-type"))
-        acceptance, label = _acceptance(request, sent), request.query_params.get("class")
+        acceptance, label = acceptance_of(request, sent), request.query_params.get("class")
 
         def explain(body: Body) -> tuple[bytes, dict[str, str]]:
             found, digest = bundle.explain(body.frame, label, acceptance)
@@ -413,33 +412,6 @@ def error_response(error: RequestError) -> Response:
 
 def _json(answer: Any, status: int = 200) -> Response:
     return Response(encode_json(answer), status, _PLAIN_HEADERS, JSON)
-
-
-def _acceptance(request: Request, sent: str) -> Acceptance:
-    """How the rows of a request are compared with training.
-
-    Args:
-        sent: media type of the body. Only the numbers of a CSV file have a decimal mark that may differ from training.
-
-    Raises:
-        RequestError: a parameter has an unknown value.
-    """
-    fill = _choice(request, "missing_columns", ("error", "fill")) == "fill"
-    strict = _choice(request, "strict", ("false", "true")) == "true"
-    decimal = _choice(request, "decimal", (AUTO, ".", ","))
-    return Acceptance(fill, strict, decimal if sent == CSV else None)
-
-
-def _choice(request: Request, name: str, values: Sequence[str]) -> str:
-    """The value of a parameter; the first one without it.
-
-    Raises:
-        RequestError: it has another value.
-    """
-    value = request.query_params.get(name, values[0])
-    if value not in values:
-        raise RequestError(400, f"{name}={value!r} is not known. Use {' or '.join(values)}.", closes=True)
-    return value
 
 
 def _route_of(path: str) -> str:

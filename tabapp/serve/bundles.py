@@ -25,7 +25,8 @@ from tabapp.bundle.prediction.load import neighbors_of
 from tabapp.bundle.prediction.predict import Prediction, Predictor
 from tabapp.errors import BundleError, TabappError, spelled_in_addresses
 from tabapp.explain.rows import Explainer, explanations_json
-from tabapp.serve.limits import Acceptance, busy
+from tabapp.serve.acceptance import Acceptance
+from tabapp.serve.limits import busy
 from tabapp.serve.watching import WatchingPredictor
 from tabapp.temporary import TemporaryFolder
 

@@ -1,4 +1,4 @@
-"""Limits of the prediction server, what it accepts, and its errors, each of which is an HTTP status and a sentence."""
+"""Limits of the prediction server and its errors, each of which is an HTTP status and a sentence."""
 
 from __future__ import annotations
 
@@ -9,15 +9,6 @@ MOST_EXPLAINED = 10
 """Rows of a request to explain, each of which takes about a second."""
 RETRY_SECONDS = 2
 """Seconds after which a client may repeat a request that was refused because the server was busy."""
-
-
-@dataclass(frozen=True)
-class Acceptance:
-    """How the rows of a request are compared with training; the fields are those of `NewRows`."""
-
-    fill: bool = False
-    strict: bool = False
-    decimal: str | None = None
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tabapp.data.match import match_columns
 
 from tabapp.data.columns import as_in_training
 from tabapp.data.infer import infer_schema
 from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.reading.stream import read_parts
 from tabapp.data.schema import Schema
-from tabapp.data.typed import check_columns
 from tabapp.errors import DataError
+from tests.data.new_rows.comparing import compared
 
 NAMES = ["Größe", "Ökohöfe, m²", "plain"]
 FORMS = [("NFC", "NFD"), ("NFD", "NFC")]
@@ -51,7 +50,7 @@ def test_names_in_another_form_are_those_of_training(training: str, new: str, su
     assert warning.check == "name_form"
     assert all(repr(unicodedata.normalize(training, name)) in warning.message for name in NAMES[:2])
     assert "plain" not in warning.message
-    assert check_columns(reading.frame, schema, False) == []
+    assert compared(reading.frame, schema, fill=False).notes() == []
     parts = list(read_parts(path, ReadOptions(), schema.columns))
     assert pl.concat([part.frame for part in parts]).equals(reading.frame)
     assert [each.check for part in parts for each in part.warnings] == ["name_form"]
@@ -74,7 +73,7 @@ def test_two_columns_that_differ_in_the_form_stay_two(tmp_path: Path) -> None:
     one = read_table(written(table("NFC"), tmp_path / "one.csv"), columns=schema.columns)
     assert one.frame.columns == table("NFC").columns
     with pytest.raises(DataError, match="columns are missing"):
-        check_columns(one.frame, schema, False)
+        compared(one.frame, schema, fill=False).notes()
     assert as_in_training(both.columns, trained("NFC", tmp_path).columns) == {}
 
 
@@ -84,11 +83,11 @@ def test_a_likely_column_is_named_and_never_used(old: str, new: str, tmp_path: P
     path = written(table("NFC").rename({old: new}), tmp_path / "new.csv")
     frame = read_table(path, columns=schema.columns).frame
     with pytest.raises(DataError) as raised:
-        check_columns(frame, schema, False)
+        compared(frame, schema, fill=False).notes()
     assert f"{old!r} (did you mean {new!r}?)" in str(raised.value)
-    note = next(note for note in check_columns(frame, schema, True) if "absent" in note)
+    note = next(note for note in compared(frame, schema, fill=True).notes() if "absent" in note)
     assert f"did you mean {new!r}?" in note
-    (missing,) = [match for match in match_columns(frame, schema) if match.finding == "missing"]
+    (missing,) = [match for match in compared(frame, schema).matches() if match.finding == "missing"]
     assert f"which has {new!r} instead" in missing.message
 
 
@@ -96,4 +95,4 @@ def test_a_column_without_a_likely_one_is_named_alone(tmp_path: Path) -> None:
     schema = trained("NFC", tmp_path)
     frame = read_table(written(table("NFC").rename({"plain": "other"}), tmp_path / "new.csv")).frame
     with pytest.raises(DataError, match="columns are missing: 'plain'\\."):
-        check_columns(frame, schema, False)
+        compared(frame, schema, fill=False).notes()

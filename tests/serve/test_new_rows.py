@@ -10,7 +10,6 @@ import pytest
 from tabapp.serve import bundles as bundles_module
 from tabapp.serve.access import Access
 from tabapp.serve.app import Application
-from tabapp.serve.bodies import notes_header
 from tabapp.serve.bundles import Bundles
 from tabapp.serve.limits import Limits
 from tests.serve.serving import CSV, call, decode_here, load_here
@@ -57,12 +56,3 @@ def test_the_decimal_mark_of_a_table_is_detected_or_given(app):
     assert told.content == expected.content
     assert "x-tabapp-notes" not in told.headers
     assert call(app, "POST", "/predict?decimal=;", CSV, commas.write_csv().encode()).status == 400
-
-
-def test_notes_that_are_too_long_for_a_header_are_cut():
-    notes = [f"'column {i}' has 3 of 3 values outside of the training range ä" for i in range(100)]
-    shown = json.loads(notes_header(notes))
-    assert shown[-1] == "…"
-    assert 30 < len(shown) < 100
-    assert shown[:-1] == notes[: len(shown) - 1]
-    assert json.loads(notes_header(notes[:3])) == notes[:3]
