@@ -129,6 +129,13 @@ def test_scattered_distinct_integers_are_identifiers_by_name(name: str, identifi
     assert (judged([i * i + 7 for i in range(N)], name).kind == "identifier") == identifier
 
 
+def test_a_day_with_a_number_is_an_identifier_by_its_name() -> None:
+    numbered = [f"202403{1 + i % 28:02}{i:04}" for i in range(N)]
+    assert judged(numbered, "order_id").kind == "identifier"
+    assert judged(numbered, "sold").kind == "datetime"
+    assert judged([f"2024{1 + i % 12:02}{1 + i % 28:02}" for i in range(N)], "date_key").kind == "datetime"
+
+
 def value(column: Column, text: str) -> object:
     schema = Schema(columns=(column,), target="", target_reason="", task="regression", task_reason="", rows=1)
     return typed_frame(pl.DataFrame({column.name: [text]}), schema).item()

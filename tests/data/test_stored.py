@@ -102,6 +102,23 @@ def test_date_before_the_year_1000_is_inferred_from_text(tmp_path):
     assert judged(values, tmp_path).kind != "datetime"
 
 
+@pytest.mark.parametrize("end", [date(9999, 12, 31), date(1, 1, 1), date(2999, 12, 31)])
+@pytest.mark.parametrize("count", [1, 25])
+def test_far_dates_of_a_typed_column_are_missing(end, count, tmp_path):
+    days = [end if i < count else date(2020, 1, 3) + timedelta(days=i) for i in range(N)]
+    moments = [datetime(day.year, day.month, day.day, 23, 59, 59) for day in days]
+    reading = read(table(day=pl.Series(days), moment=pl.Series(moments)), tmp_path, ".parquet")
+    schema = schema_of(reading)
+    typed = typed_frame(reading.frame, schema)
+    for name, values in (("day", days), ("moment", moments)):
+        assert schema.column(name).kind == "datetime"
+        assert schema.column(name).open_ends == (str(end),)
+        known = [datetime.fromisoformat(str(value)) for value in values[count:]]
+        assert typed[name].to_list() == [None] * count + known
+        marks = [str(end)] * count + [None] * (N - count)
+        assert f"{name} mark" not in typed.columns if count == 1 else typed[f"{name} mark"].to_list() == marks
+
+
 def test_typed_column_with_one_value_is_constant(tmp_path):
     assert judged(pl.Series(["a"] * N, dtype=pl.Categorical), tmp_path).kind == "constant"
 

@@ -98,9 +98,10 @@ _PERIODS: tuple[tuple[str, Precision], ...] = (
     (rf"{_NAME}(?:[-/ ,]|, )?{_OF}(?P<year>\d{{4}})", "month"),
     (rf"{_NAME}(?:[-/]| ?')(?P<year>\d{{2}})", "month"),
     (rf"(?P<year>\d{{4}})[-/ ]?{_NAME}", "month"),
-    (r"(?P<year>\d{4})[-/ ]?[qt](?P<quarter>[1-4])", "quarter"),
-    (rf"[qt](?P<quarter>[1-4])[-/ ]?{_YEAR}", "quarter"),
-    (rf"(?P<quarter>[1-4])[qt][-/ ]?{_YEAR}", "quarter"),
+    (r"(?P<year>\d{4})(?:[-/ ]?q|[-/ ]t)(?P<quarter>[1-4])", "quarter"),
+    (rf"q(?P<quarter>[1-4])[-/ ]?{_YEAR}", "quarter"),
+    (rf"(?P<quarter>[1-4])q[-/ ]?{_YEAR}", "quarter"),
+    (r"(?:t(?P<quarter>[1-4])|(?P<trimester>[1-4])t)[-/ ](?P<year>\d{4})", "quarter"),
     (r"(?:kw|w|week)[- ]?(?P<week>\d{1,2})[-/ ](?P<year>\d{4})", "week"),
 )
 _COMPACT_TIME = r"(?P<cH>\d{2})(?P<cM>\d{2})(?:(?P<cS>\d{2})(?P<cF>\d{3})?)?"
@@ -245,8 +246,8 @@ def _days(year: int, parts: dict[str, str], precision: Precision) -> int | None:
     try:
         if "week" in parts:
             day = date.fromisocalendar(year, int(parts["week"]), int(parts.get("weekday", 1))).toordinal()
-        elif "quarter" in parts:
-            day = date(year, 3 * int(parts["quarter"]) - 2, 1).toordinal()
+        elif quarter := parts.get("quarter") or parts.get("trimester"):
+            day = date(year, 3 * int(quarter) - 2, 1).toordinal()
         elif "ordinal" in parts:
             number = int(parts["ordinal"])
             day = date(year, 1, 1).toordinal() + number - 1

@@ -50,11 +50,9 @@ _EPOCHS: dict[NumberForm, str] = {
 _SERIAL = r"^[1-6]\d{4}(?:\.\d+)?$"
 """Day numbers of spreadsheets between 1927 and 2091."""
 _NUMBER = r"^[+-]?\d+(?:\.\d+)?$"
-COMPACT_DATE = (
-    r"^(?:(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:(?:[01]\d|2[0-3])(?:[0-5]\d){1,2})?"
-    r"|(?:0[1-9]|1[0-2])\.(?:19|20)\d{2})$"
-)
-"""Numbers that may be dates: 20240131, also with hours and minutes or seconds, and 01.2024."""
+_COMPACT_DAY = r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
+_COMPACT_TIME = r"(?:(?:[01]\d|2[0-3])(?:[0-5]\d){1,2})"
+_COMPACT_MONTH = r"(?:0[1-9]|1[0-2])\.(?:19|20)\d{2}"
 _COMPACT = r"^\d+$|^\d\d\.\d{4}$"
 _TRIPLE = r"(?:[^\W\d]+\.?,? ?)?(\d{1,2})([-/.]) ?(\d{1,2})[-/.] ?'?(\d{4}|\d{2})"
 _LEGACY = re.compile(r"(?=.*%[Yy])(?:%[aAbBdHIMmpSYyz]|%\.f|[-/., :TZUC]){1,24}")
@@ -252,12 +250,17 @@ def stored_dates(distinct: pl.Series | list[str], counts: npt.NDArray[np.integer
     return _dates(_as_series(distinct), counts, "iso", None, _STORED_AGREE)
 
 
-def is_compact(distinct: pl.Series | list[str]) -> bool:
-    """Whether most of a sample of distinct texts may be dates without separators, and the others are whole numbers."""
-    if contains(distinct[:_PROBED], COMPACT_DATE).mean() < 0.5:
+def is_compact(distinct: pl.Series | list[str], only_days: bool = False) -> bool:
+    """Whether most of a sample of distinct texts are numbers that may be dates, such as 20240131, and the others are whole numbers.
+
+    Args:
+        only_days: not also moments such as 202401312359, and months such as 01.2024.
+    """
+    pattern = f"^{_COMPACT_DAY}$" if only_days else f"^(?:{_COMPACT_DAY}{_COMPACT_TIME}?|{_COMPACT_MONTH})$"
+    if contains(distinct[:_PROBED], pattern).mean() < 0.5:
         return False
     sample = distinct[:1000]
-    return float(contains(sample, COMPACT_DATE).mean()) >= DATES_AGREE and all_contain(sample, _COMPACT)
+    return float(contains(sample, pattern).mean()) >= DATES_AGREE and all_contain(sample, _COMPACT)
 
 
 def number_dates(distinct: pl.Series | list[str], counts: npt.NDArray[np.integer]) -> Dates | None:

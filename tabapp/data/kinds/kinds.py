@@ -68,7 +68,7 @@ def judge(
         return numbered
     if values.plain is not None and (number := judge_number(values)) is not None:
         return number
-    compact = unique >= 5 and is_compact(values.distinct)
+    compact = unique >= 5 and is_compact(values.distinct, only_days=looks_like_id(values.name))
     if not compact and (number := judge_number(values)) is not None:
         return number
     dates = find_dates(values.distinct, values.count_array, by_name=names_date(values.name))

@@ -231,6 +231,7 @@ NOT_DATES: dict[str, list[str]] = {
     "numbered bills": [f"2024-{i:03}" for i in range(1, 120)],
     "numbered parts": [f"{1000 + 7 * i}-{i % 90:02}" for i in range(90)],
     "addresses": [f"192.168.{i % 9}.{i}" for i in range(90)],
+    "stages": [f"T{1 + i % 4}-{10 + i % 80}" for i in range(90)],
     "telephones": [f"0{i % 9}0 {i:03} {i * 7:04}" for i in range(90)],
     "times": [f"{i % 24:02}:{i % 60:02}" for i in range(90)],
     "months": ["May", "June", "Mar", "Dec"] * 5,
