@@ -303,22 +303,33 @@ def _time(parts: dict[str, str]) -> tuple[int, bool] | None:
 
 def _read_number(text: str) -> Moment | None:
     """A number among dates: none, a year, a Unix timestamp by its digits, or the day number of a spreadsheet."""
-    digits = text.partition(".")[0]
     if text == "0":
         return Moment(None, "0", "number")
     if len(text) == 4 and text.isdecimal() and _YEARS[0] <= int(text) <= _YEARS[1]:
         return Moment((date(int(text), 1, 1).toordinal() - _UNIX_DAYS) * DAY, None, "year")
-    if len(digits) in _EPOCHS_BY_DIGITS and digits[0] == "1":
-        return read_number(text, _EPOCHS_BY_DIGITS[len(digits)])
+    if (unit := _unit_of(text)) is not None:
+        return read_number(text, unit)
+    digits = text.partition(".")[0]
     if len(digits) == 5 and digits.isdecimal() and _SERIALS[0] <= float(text) <= _SERIALS[1]:
         return read_number(text, "excel")
     return None
 
 
+def _unit_of(number: str) -> NumberForm | None:
+    """The unit of a timestamp of the years 2001 to 2033, by its digits; None for any other number."""
+    digits = number.partition(".")[0]
+    return _EPOCHS_BY_DIGITS.get(len(digits)) if digits[0] == "1" else None
+
+
 def read_number(text: str, form: NumberForm) -> Moment | None:
-    """Read a text that is a timestamp or a day number of this form; None if it is no number or no moment."""
+    """Read a text that is a timestamp or a day number of this form; None if it is no number or no moment.
+
+    A timestamp with the digits of another unit is one of that unit.
+    """
     if _NUMBER.fullmatch(text) is None:
         return None
+    if form != "excel":
+        form = _unit_of(text) or form
     factor, start = NUMBER_FORMS[form]
     number = float(text)
     if abs(number) > 1e20:

@@ -182,12 +182,13 @@ def _read_cell(text: str, form: str, ends: dict[str, str]) -> Moment | None:
 
 
 def _read_numbers(texts: pl.Series, form: str) -> tuple[pl.Series, npt.NDArray[np.bool_]]:
-    """Whole timestamps; null for any other text."""
+    """Whole timestamps of the years 2001 to 2033; null for any other text."""
     none = np.zeros(len(texts), dtype=np.bool_)
     if form == "excel":
         return pl.Series("", [None] * len(texts), dtype=pl.Datetime("us")), none
-    numbers = texts.set(~texts.str.contains(r"^[+-]?[0-9]{1,19}$"), None).cast(pl.Int64, strict=False)
     unit = form.removeprefix("epoch ")
+    n_more = {"s": 9, "ms": 12, "us": 15, "ns": 18}[unit]
+    numbers = texts.set(~texts.str.contains(f"^1[0-9]{{{n_more}}}$"), None).cast(pl.Int64, strict=False)
     numbers = numbers // 1_000 if unit == "ns" else numbers * {"s": 1_000_000, "ms": 1_000, "us": 1}[unit]
     return of_known_years(numbers.cast(pl.Datetime("us"))), none
 

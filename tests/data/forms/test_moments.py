@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -169,6 +170,15 @@ def test_numbers_give_the_same_microseconds(unit: str, factor: float, n: int) ->
     # Other notations are read in such a column as well.
     mixed = pl.Series([text if i % 2 else str(moments[i]) for i, text in enumerate(texts)])
     assert read_moments(mixed, unit).moments.to_list() == moments
+
+
+@pytest.mark.parametrize("n", [20, SMALL + 200], ids=["few", "many"])
+def test_timestamps_of_another_unit_than_in_training_are_read_by_their_digits(n: int) -> None:
+    moments = moments_of(n)
+    units = {"epoch s": 1, "epoch ms": 10**3, "epoch us": 10**6, "epoch ns": 10**9}
+    for trained, (unit, factor) in product([*units, "iso", "excel"], units.items()):
+        texts = [str(round(moment.replace(tzinfo=UTC).timestamp()) * factor) for moment in moments]
+        assert read_moments(pl.Series(texts), trained).moments.to_list() == moments, (trained, unit)
 
 
 def test_the_order_is_that_of_most_dates() -> None:
