@@ -136,7 +136,7 @@ def _dates_as_text(column: pl.Series) -> pl.Series:
     """Dates in the ISO format, which every column of dates reads; moments with a time zone become UTC."""
     if not isinstance(column.dtype, pl.Datetime):
         return column.dt.to_string(_DATE)
-    if column.dtype.time_zone:
-        # What is stored is UTC, also for zones that polars does not know.
-        column = column.cast(pl.Int64).cast(pl.Datetime(column.dtype.time_unit))
-    return column.dt.to_string(_DATETIME)
+    if not column.dtype.time_zone:
+        return column.dt.to_string(_DATETIME)
+    # What is stored is UTC, also for zones that polars does not know.
+    return column.cast(pl.Int64).cast(pl.Datetime(column.dtype.time_unit)).dt.to_string(f"{_DATETIME}Z")

@@ -95,6 +95,7 @@ def test_dates_and_datetimes_keep_their_values(tmp_path):
     typed = typed_frame(reading.frame, schema)
     assert typed["day"].to_list() == [datetime(day.year, day.month, day.day) for day in days]
     assert typed["moment"].to_list() == [moment.replace(tzinfo=None) for moment in moments]
+    assert [schema.column(name).zone for name in ("day", "moment")] == [None, "UTC"]
 
 
 def test_date_before_the_year_1000_is_inferred_from_text(tmp_path):
