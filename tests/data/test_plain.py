@@ -143,7 +143,7 @@ def test_moments_of_any_zone_are_read_as_utc(
     at = pl.Series("at", MOMENTS, dtype=pl.Datetime(unit, "UTC")).dt.convert_time_zone("Israel")
     path = with_zone(written(nested().select("x", "y", at), tmp_path / f"t{suffix}"), zone)
     reading = read_table(path)
-    assert reading.frame["at"].str.to_datetime("%Y-%m-%d %H:%M:%S%.f").to_list() == MOMENTS
+    assert reading.frame["at"].str.to_datetime("%Y-%m-%d %H:%M:%S%.fZ").to_list() == MOMENTS
     schema = infer_schema(reading.frame, target="y", stored=reading.stored)
     assert schema.column("at").kind == "datetime"
     again = typed_frame(read_table(path, columns=schema.columns).frame, schema)["at"]
