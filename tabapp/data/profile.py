@@ -126,6 +126,8 @@ def make_profile(file: str, reading: Reading, schema: Schema, metric: str, n_mor
 
 
 def _column_profile(column: Column, frame: pl.DataFrame, schema: Schema) -> ColumnProfile:
-    facts = {name: getattr(column, name, None) for name in ColumnProfile.__struct_fields__}
-    facts |= {"levels": column.levels[:_LEVELS], "reading": read_column(frame, column, schema)}
-    return ColumnProfile(**facts)
+    facts: dict[str, Any] = {
+        name: getattr(column, name) for name in ColumnProfile.__struct_fields__ if name != "reading"
+    }
+    facts["levels"] = column.levels[:_LEVELS]
+    return ColumnProfile(**facts, reading=read_column(frame, column, schema))
