@@ -70,7 +70,9 @@ def general_action(warning: Warned) -> str:
     """The action of a warning with COLUMN in place of its column in options."""
     if warning.column is None:
         return warning.action
-    return re.sub(rf"(--[a-z-]+) {re.escape(warning.column)}(?=[=\s;,.]|$)", r"\1 COLUMN", warning.action)
+    # As `tabapp.errors.option` spells options: --ignore 'a b', --kind 'a b=numeric', ignore='a b', kind={'a b': 'numeric'}.
+    column = re.escape(warning.column)
+    return re.sub(rf"(--[a-z-]+ '?|\b[a-z_]+=\{{?')({column})(?=[='\s;,.]|$)", r"\1COLUMN", warning.action)
 
 
 def listed(names: Sequence[str], most: int = _MOST_NAMED) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tabapp.data.schema import DataWarning
+from tabapp.errors import option, spelled_in_python
 from tabapp.run.record.events import WarningView
-from tabapp.warning_text import MOST_LINES, first_lines, parts, sentence, sentences
+from tabapp.warning_text import MOST_LINES, first_lines, general_action, parts, sentence, sentences
 
 
 def identifier(name: str, kind: str = "categorical") -> DataWarning:
@@ -42,6 +43,33 @@ def test_many_columns_with_the_same_problem_share_a_sentence_that_counts_and_nam
         *(f"Line {i} is short → filled" for i in range(1, 5)),
     ]
     assert sentences(map(identifier, names[:3])) == [sentence(identifier(name)) for name in names[:3]]
+
+
+@pytest.mark.parametrize("name", ["id", "my id", "a=b", "id (old)"])
+@pytest.mark.parametrize(
+    ("keyword", "value", "on_command_line", "in_python"),
+    [
+        ("ignore", "{}", ("--ignore COLUMN", "--ignore 'COLUMN'"), ("ignore='COLUMN'",)),
+        (
+            "kind",
+            {"{}": "numeric"},
+            ("--kind COLUMN=numeric", "--kind 'COLUMN=numeric'"),
+            ("kind={'COLUMN': 'numeric'}",),
+        ),
+        ("null", "{}=NA", ("--null COLUMN=NA", "--null 'COLUMN=NA'"), ("null='COLUMN=NA'",)),
+    ],
+)
+def test_the_column_of_an_option_is_found_as_errors_spell_options(
+    name, keyword, value, on_command_line, in_python
+) -> None:
+    given = {key.format(name): each for key, each in value.items()} if isinstance(value, dict) else value.format(name)
+    words = {option(keyword, given): on_command_line}
+    with spelled_in_python():
+        words[option(keyword, given)] = in_python
+    for spelled, expected in words.items():
+        action = f"left out; {spelled} changes it"
+        warning = DataWarning(check="x", column=name, message="It is odd.", action=action)
+        assert general_action(warning) in [f"left out; {each} changes it" for each in expected]
 
 
 def test_a_column_called_like_a_word_of_the_action_is_replaced_in_the_option_only() -> None:
