@@ -27,6 +27,7 @@ Mask = npt.NDArray[np.bool_]
 
 LEAST_ROWS, LEAST_SHARE = 30, 0.01
 N_RANGES, MOST_LEVELS, MOST_VALUES = 5, 20, 8
+MOST_DIGITS = 15
 MOST_SHOWN = 12
 LEVEL = 0.95
 LEAST_VARIANCE = 0.1
@@ -53,13 +54,16 @@ def slices_of(column: Column, values: pl.Series) -> list[tuple[str, Mask]]:
         numbers = values.to_physical().cast(pl.Float64).to_numpy()
         different = np.unique(numbers[~missing])
         if column.kind == "numeric" and len(different) <= MOST_VALUES:
-            return [*((f"= {value:g}", numbers == value) for value in different), ("missing", missing)]
+            spelled = _spelled(different.tolist(), digits=6)
+            equal = ((f"= {name}", numbers == value) for name, value in zip(spelled, different, strict=True))
+            return [*equal, ("missing", missing)]
         edges = (
             np.unique(np.quantile(numbers[~missing], np.linspace(0, 1, N_RANGES + 1)[1:-1], method="nearest"))
             if (~missing).any()
             else []
         )
-        names = [_place(values, edge) for edge in edges]
+        places = [float(edge) for edge in edges]
+        names = [_date(values, place) for place in places] if column.kind == "datetime" else _spelled(places, digits=4)
         for index in range(len(edges) + 1 if len(edges) else 0):
             above = np.ones(len(values), bool) if index == 0 else numbers > edges[index - 1]
             below = np.ones(len(values), bool) if index == len(edges) else numbers <= edges[index]
@@ -72,10 +76,23 @@ def slices_of(column: Column, values: pl.Series) -> list[tuple[str, Mask]]:
     return [*found, ("missing", missing)]
 
 
-def _place(values: pl.Series, number: float) -> str:
-    if values.dtype.is_temporal():
-        return str(pl.Series([int(number)]).cast(values.dtype)[0])[:10]
-    return f"{number:.4g}"
+def _date(values: pl.Series, number: float) -> str:
+    return str(pl.Series([int(number)]).cast(values.dtype)[0])[:10]
+
+
+def _spelled(numbers: Sequence[float], digits: int) -> list[str]:
+    """Different numbers with as few significant digits as make them differ, but at least the given ones."""
+    for n_digits in range(digits, MOST_DIGITS):
+        names = [f"{number:.{n_digits}g}" for number in numbers]
+        if len(set(names)) == len(names):
+            # More digits than usual are needed, so whole parts are not written with an exponent.
+            return names if n_digits == digits else [_plain(number, n_digits) for number in numbers]
+    return [repr(number) for number in numbers]
+
+
+def _plain(number: float, n_digits: int) -> str:
+    name = f"{number:.{n_digits}g}"
+    return f"{number:.0f}" if "e+" in name and abs(number) < 10**MOST_DIGITS else name
 
 
 def weak_slices(

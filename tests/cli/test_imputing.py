@@ -108,6 +108,18 @@ def test_imputed_values_are_converted_to_units_and_levels():
     assert numbers["weight"].null_count() == 0
 
 
+def test_imputed_numbers_far_from_zero_have_the_digits_of_their_range():
+    values = 1e10 + 0.5 + np.arange(200.0)
+    cells = [repr(float(value)) for value in values[:-1]] + [None]
+    frame = pl.DataFrame({"ticks": pl.Series(cells, dtype=pl.String), "z": [f"{i % 9}.5" for i in range(200)]})
+    schema = schema_without_target(frame, {})
+    recipe = FeatureRecipe(numeric="standard", missing="keep")
+    preparer = FeaturePreparer.fit(typed_frame(frame, schema), schema, recipe, seed=0)
+    done = impute(frame, schema, [Imputer(preparer, ConstantImputer(0.5, FIRST_LEVEL))])
+    expected = values[:-1].mean() + 0.5 * values[:-1].std()
+    assert float(done.frame["ticks"][-1]) == pytest.approx(expected, abs=0.01)
+
+
 class UncertainImputer(ConstantImputer):
     """Knows that its numbers are off by half a scaled unit and that three of ten levels are wrong."""
 

@@ -90,6 +90,29 @@ def test_few_distinct_numbers_are_slices():
     assert [(name, int(rows.sum())) for name, rows in found] == [("= 0", 5), ("= 1", 1), ("= 2.5", 1), ("missing", 1)]
 
 
+@pytest.mark.parametrize(
+    ("numbers", "names"),
+    [
+        ([1e10, 1e10 + 600], ["= 10000000000", "= 10000000600"]),
+        ([1e10 + 0.25, 1e10 + 0.5], ["= 10000000000.2", "= 10000000000.5"]),
+        ([1e-30, 2e-30], ["= 1e-30", "= 2e-30"]),
+        ([1e20, 2e20], ["= 1e+20", "= 2e+20"]),
+        ([0.1, 0.25], ["= 0.1", "= 0.25"]),
+    ],
+)
+def test_near_numbers_have_different_names(numbers, names):
+    found = slices_of(column("x", "numeric"), pl.Series("x", numbers * 20))
+    assert [name for name, _ in found[:-1]] == names
+
+
+def test_edges_of_ranges_far_from_zero_differ():
+    found = slices_of(column("x", "numeric"), pl.Series("x", 1e10 + np.arange(1000.0)))
+    assert [name for name, _ in found] == [
+        "≤ 10000000200", "10000000200 … 10000000400", "10000000400 … 10000000599", "10000000599 … 10000000799",
+        "> 10000000799", "missing",
+    ]  # fmt: skip
+
+
 def test_dates_are_named_as_dates():
     days = pl.Series("day", [datetime(2024, 1, 1) + timedelta(days=n) for n in range(100)])
     names = [name for name, _ in slices_of(column("day", "datetime"), days)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import Counter
@@ -35,6 +36,7 @@ from tabapp.temporary import TemporaryFolder
 
 FILLED_KINDS = ("numeric", "categorical", "boolean")
 EARLY_STOPPING_SHARE = 0.15
+LEAST_DIGITS, MOST_DIGITS = 6, 17
 
 
 @dataclass(frozen=True)
@@ -316,12 +318,21 @@ def _two_points(
 
 def _with_cells(texts: pl.Series, missing: pl.Series, values: list[Any], column: Column) -> pl.Series:
     if column.kind == "numeric":
-        values = [_spelled(value).replace(".", column.decimal) for value in values]
+        digits = _digits(column)
+        values = [_spelled(value, digits).replace(".", column.decimal) for value in values]
     return texts.scatter(missing.arg_true(), pl.Series(values, dtype=pl.String))
 
 
-def _spelled(value: float) -> str:
-    return str(int(value)) if value == round(value) and abs(value) < 1e15 else f"{value:.6g}"
+def _digits(column: Column) -> int:
+    """Significant digits of imputed numbers: six of the range of the column, which are thirteen for 1e10 ± 600."""
+    if column.low is None or column.high is None or not column.high > column.low:
+        return LEAST_DIGITS
+    ratio = max(abs(column.low), abs(column.high)) / (column.high - column.low)
+    return min(MOST_DIGITS, LEAST_DIGITS + max(0, math.floor(math.log10(ratio))))
+
+
+def _spelled(value: float, digits: int) -> str:
+    return str(int(value)) if value == round(value) and abs(value) < 1e15 else f"{value:.{digits}g}"
 
 
 def _as_numbers(numbers: pl.Series, missing: pl.Series, values: list[Any] | None) -> pl.Series:
