@@ -56,6 +56,10 @@ MIXED: dict[str, tuple[Spell, float, str | None]] = {
     "negative power": (lambda x: f"{x} · 10⁻²", 1e-2, None),
     "exponent with a decimal comma": (lambda x: f"{x}e3".replace(".", ","), 1e3, None),
     "decimal comma": (lambda x: f"{x}".replace(".", ","), 1, None),
+    "price without cents": (lambda x: f"{x:.0f}.-", 0, None),
+    "at least as words": (lambda x: f"{x} or more", 1, "≥"),
+    "currency of any country": (lambda x: f"₦{x}", 1, None),
+    "power of a printed page": (lambda x: f"{x} × 10−3", 1e-3, None),
     "tolerance": (lambda x: f"{x} ± 0.5", 1, None),
     "Arabic digits": (lambda x: f"{x}".translate(ARABIC), 1, None),
     "Devanagari digits": (lambda x: f"{x}".translate(HINDI), 1, None),
@@ -92,7 +96,7 @@ def test_some_cells_in_another_notation_have_their_values(case: str, share: floa
     frame, schema = schema_of(cells)
     assert schema.column("x").kind == "numeric"
     typed = typed_frame(frame, schema)
-    truth = [x * factor if other else x for x, other in zip(values, spelled, strict=True)]
+    truth = [(x * factor or float(round(x))) if other else x for x, other in zip(values, spelled, strict=True)]
     assert typed["x"].to_list() == pytest.approx(truth)
     if mark is None:
         assert schema.companions == {}
@@ -199,6 +203,15 @@ def test_one_odd_cell_does_not_change_the_kind(odd: str):
     assert codes.kind == column_of_cells(few, "soil_type").kind == "categorical"
     rows = [f"{i}" for i in range(N)]
     assert column_of_cells([*rows[:-1], odd]).kind == column_of_cells(rows).kind == "identifier"
+
+
+@pytest.mark.parametrize("digits", [ARABIC, HINDI, WIDE])
+def test_codes_and_row_numbers_have_their_kind_in_every_script(digits: dict[int, str]):
+    chance = random.Random(5)
+    assert column_of_cells([f"{i}".translate(digits) for i in range(N)]).kind == "identifier"
+    assert column_of_cells([f"{chance.randrange(20_000):05}".translate(digits) for _ in range(N)]).kind == "categorical"
+    soil = column_of_cells([f"{chance.randrange(9)}".translate(digits) for _ in range(N)], "soil_type")
+    assert soil.kind == "categorical"
 
 
 def test_a_few_words_beside_numbers_are_marks():

@@ -24,6 +24,7 @@ from tabapp.data.schema import Column, DataWarning
 from tabapp.data.small import all_contain
 from tabapp.data.target import format_of
 from tabapp.data.typed import typed_column
+from tabapp.errors import option
 
 _SHOWN = 3
 _MOSTLY, _FEWEST_NUMBERS = 0.5, 20
@@ -76,7 +77,7 @@ def notation(evidence: Evidence) -> Iterator[DataWarning]:
         marks = ""
         if column.name in companions:
             marks = f"the marks are in a column of their own, {companions[column.name].name!r}; "
-        action = f"read as numbers; {marks}--kind {column.name}=categorical keeps the texts"
+        action = f"read as numbers; {marks}{option('kind', {column.name: 'categorical'})} keeps the texts"
         yield DataWarning(check="notation", column=column.name, message=f"{'; '.join(facts)}.", action=action)
 
 
@@ -148,7 +149,7 @@ def set_aside(evidence: Evidence) -> Iterator[DataWarning]:
         shown = ", ".join(f"{show(text)} ({count:,})" for text, count in counts.most_common(_SHOWN))
         more = f" and {len(counts) - _SHOWN:,} more texts" if len(counts) > _SHOWN else ""
         message = f"{n:,} of {values.n_present:,} cells are no numbers: {shown}{more}."
-        action = f"read as missing; correct them, or keep the texts with --kind {column.name}=categorical"
+        action = f"read as missing; correct them, or keep the texts with {option('kind', {column.name: 'categorical'})}"
         yield DataWarning(check="set_aside", column=column.name, message=message, action=action)
 
 
@@ -199,7 +200,7 @@ def mostly_numbers(evidence: Evidence) -> Iterator[DataWarning]:
                 f"{found.share + share:.0%} of the cells are numbers, but their units cannot be converted: {units}."
             )
         action = (
-            f"{'left out' if column.role == 'ignore' else 'read'} as {column.kind}; --kind {column.name}=numeric reads the "
+            f"{'left out' if column.role == 'ignore' else 'read'} as {column.kind}; {option('kind', {column.name: 'numeric'})} reads the "
             "numbers of one unit, and all other texts as missing"
         )
         yield DataWarning(check="mostly_numbers", column=column.name, message=message, action=action)

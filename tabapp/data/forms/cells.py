@@ -17,6 +17,7 @@ _BEFORE = {
     "~": (
         "~",
         "∼",
+        "est.",
         "≈",
         "≅",
         "ca.",
@@ -53,8 +54,10 @@ def _any_of(words: tuple[str, ...]) -> str:
     return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
 
 
-_CURRENCY = _any_of(tuple(each for spellings in CURRENCIES.values() for each in spellings if len(each) < 4))
-_TEN_TO = r"(?:\s*[*x×·⋅]\s*10\s*(?:\^|\*\*)\s*\(?([+-]?\d{1,3})\)?|[eEdD]([+-]?\d{1,3})(?!\w))"
+_SIGNS = r"[\u00a2-\u00a5\u058f\u060b\u09f2\u09f3\u0af1\u0bf9\u0e3f\u17db\u20a0-\u20c0\ufdfc]"
+"""The currency signs of Unicode beside those of `CURRENCIES`."""
+_CURRENCY = f"{_any_of(tuple(each for names in CURRENCIES.values() for each in names if len(each) < 4))}|{_SIGNS}"
+_TEN_TO = r"(?:\s*[*x×·⋅]\s*10\s*(?:(?:\^|\*\*)\s*\(?|(?=[+-]\d))([+-]?\d{1,3})\)?|[eEdD]([+-]?\d{1,3})(?!\w))"
 _CELL = re.compile(
     rf"""(?P<open>\()? \s*
     (?P<before>(?i:{_any_of(tuple(_MARK_BEFORE))}))? \s*
@@ -65,6 +68,7 @@ _CELL = re.compile(
     (?:\s*(?:±|\+/-|\+-)\s*[\d.,]+)? (?P<rest>.*)""",
     re.ASCII | re.VERBOSE,
 )
+_BOUNDS = re.compile(r"\s+(?:or|and) (?:(more|above|over|up|later)|(?:less|fewer|below|under))$", re.IGNORECASE)
 _MARK_AFTER = re.compile(r"\s*(\*{1,3}|[†‡§#?!+]|\(\w{1,12}\.?\)|\[\w{1,4}\])$")
 _GLUED_FACTORS = {"k": 1e3, "K": 1e3, "T": 1e3, "m": 1e6, "M": 1e6, "B": 1e9, "b": 1e9}
 """Before a currency, as in kEUR, the German TEUR, and M€."""
@@ -142,7 +146,10 @@ def parts_of(text: str) -> Cell | None:
         if not rest.startswith(")") and not rest.endswith(")"):
             return None
         rest = rest[1:] if rest.startswith(")") else rest[:-1]
-    after = _after(rest.strip())
+    if found["core"] and found["core"][-1] in ".,":
+        # The price 12.- has no cents, and 500/- no paise.
+        rest = rest.lstrip("-")
+    after = _after(rest.strip().removesuffix("/-"))
     if after is None:
         return None
     scale, trailing, letter, unit, marks = after
@@ -193,6 +200,9 @@ def _after(rest: str) -> tuple[float, bool, str, str, list[str]] | None:
             mark = flag or word
         marks.insert(0, mark)
         rest = rest[: found.start()].rstrip()
+    if bound := _BOUNDS.search(f" {rest}"):
+        marks.append("≥" if bound[1] else "≤")
+        rest = rest[: max(0, bound.start() - 1)]
     if rest.endswith("-"):
         trailing, rest = True, rest[:-1].rstrip()
     for word in rest.split():

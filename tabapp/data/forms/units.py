@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import cache
 
 CURRENCIES: dict[str, tuple[str, ...]] = {
@@ -34,6 +35,11 @@ CURRENCIES: dict[str, tuple[str, ...]] = {
     "MXN": ("MXN", "MX$"),
     "SGD": ("SGD", "S$"),
     "HKD": ("HKD", "HK$"),
+    "IDR": ("IDR", "Rp", "Rp."),
+    "MYR": ("MYR", "RM"),
+    "BDT": ("৳", "BDT"),
+    "NGN": ("₦", "NGN"),
+    "PHP": ("₱", "PHP"),
     "NZD": ("NZD", "NZ$"),
 }
 """The spellings of each currency."""
@@ -116,6 +122,8 @@ _DIMENSIONS: tuple[dict[str, tuple[float, tuple[str, ...]]], ...] = (
         "g/l": (1.0, ("mg/ml",)),
         "g/dl": (10.0, ()),
     },
+    {"°C": (1.0, ("℃", "deg c", "celsius"))},
+    {"°F": (1.0, ("℉", "deg f", "fahrenheit"))},
     {"%": (1.0, ("percent", "pct", "prozent", "p.c.")), "‰": (0.1, ("promille", "permille"))},
 )
 """The units of each dimension: factor to a common unit, and further spellings. Prefixes of bytes are those of SI."""
@@ -170,6 +178,8 @@ def _currency_spellings() -> dict[str, str]:
 
 def currency_of(text: str) -> str | None:
     """The currency that a text is, or None."""
+    if len(text) == 1 and unicodedata.category(text) == "Sc":
+        return _currency_spellings().get(text, text)
     return _currency_spellings().get(text)
 
 

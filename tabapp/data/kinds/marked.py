@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp.data.counts import Values
-from tabapp.data.forms.cells import CREDIT, FLAGS, LETTERS, MORE_FLAGS, POWER_LETTERS, Cell, parts_of
+from tabapp.data.forms.cells import CREDIT, FLAGS, LETTERS, MORE_FLAGS, POWER_LETTERS, Cell, normalized, parts_of
 from tabapp.data.forms.clock import CLOCK, CLOCKS, MINUTES
 from tabapp.data.forms.numbers import LEADING_ZERO, NumberFormat, number_format, parse_numbers, value_of
 from tabapp.data.forms.units import canonical_unit, currency_of, is_known_unit
@@ -91,6 +91,14 @@ def is_convincing(values: Values, found: Found) -> bool:
     if len(texts) <= _MOST_WORDS and (not has_digits or found.share >= _AGREE):
         return found.share >= _LEAST_BESIDE_WORDS
     return found.share >= _AGREE and not has_digits
+
+
+def with_ascii_digits(values: Values) -> Values | None:
+    """The values with the digits of ASCII; None if they have no others."""
+    same = {text: normalized(text) for text in values.uniques.to_list() if not text.isascii()}
+    if not same:
+        return None
+    return Values(values.name, values.texts.replace(list(same), list(same.values())))
 
 
 def without_odd(values: Values, found: Found) -> Values | None:

@@ -15,7 +15,7 @@ from tabapp.data.forms.moments import are_timestamps
 from tabapp.data.forms.numbers import EXACT_INTEGER, LEADING_ZERO, PLAIN, NumberFormat, number_format
 from tabapp.data.forms.units import MAGNITUDES
 from tabapp.data.kinds.booleans import is_boolean
-from tabapp.data.kinds.marked import Found, find_numbers, is_convincing, without_odd
+from tabapp.data.kinds.marked import Found, find_numbers, is_convincing, with_ascii_digits, without_odd
 from tabapp.data.kinds.names import looks_like_id, names_code
 from tabapp.data.kinds.verdict import show, verdict
 from tabapp.data.schema import FEWEST_MARKED, Column
@@ -87,6 +87,10 @@ def judge_marked(values: Values) -> Column | None:
     found = find_numbers(values)
     if found is None:
         return None
+    plain = with_ascii_digits(values)
+    other = None if plain is None else judge_number(plain)
+    if other is not None and other.kind != "numeric":
+        return verdict(values, other.kind, other.reason, role_ignore=other.role == "ignore")
     if (rest := without_odd(values, found)) is not None:
         # A few odd cells do not change the kind of the column.
         other = None if is_boolean(rest) else judge_number(rest) or judge_clock(rest)
