@@ -199,10 +199,11 @@ def mostly_numbers(evidence: Evidence) -> Iterator[DataWarning]:
             message = (
                 f"{found.share + share:.0%} of the cells are numbers, but their units cannot be converted: {units}."
             )
-        action = (
-            f"{'left out' if column.role == 'ignore' else 'read'} as {column.kind}; {option('kind', {column.name: 'numeric'})} reads the "
-            "numbers of one unit, and all other texts as missing"
+        done = "left out" if column.role == "ignore" else "read"
+        remedy = (
+            f"{option('kind', {column.name: 'numeric'})} reads the numbers of one unit, and all other texts as missing"
         )
+        action = f"{done} as {column.kind}; {remedy}"
         yield DataWarning(check="mostly_numbers", column=column.name, message=message, action=action)
 
 
