@@ -176,12 +176,9 @@ def _compare(fields: list[Field], drawn: Drawn, paths: dict[Phase, Path]) -> Out
     except DataError as error:
         said[side] = [str(error)]
         differences[side] = [Difference("", f"the file is refused: {error}", ())]
-    tested = [drawn.names.get(field.name, field.name) for field in drawn.fields]
-    alarms = [
-        sentence
-        for sentences in said.values()
-        for sentence in sentences
-        if any(name in sentence for name in ORDINARY) and not any(name in sentence for name in tested)
+    alarms = [one for one in said["training"] if one.startswith(tuple(f"{name}: " for name in ORDINARY))]
+    alarms += [
+        one for one in said["prediction"] if any(f"'{name}'" in one for name in ORDINARY) and not one.startswith(": ")
     ]
     return Outcome(differences, said, alarms)
 
