@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tabapp.data.forms.missing import MISSING, is_missing, strip
+from tabapp.data.forms.missing import MISSING, is_missing, strip, stripped_cell
 from tabapp.data.forms.null_words import BY_OPTION, NOTHING_DECLARED, Declared, values_among
 from tabapp.data.forms.numbers import EXACT_INTEGER, LEADING_ZERO
-from tabapp.data.small import FEW, SMALL, WHITE_SPACE, contains
+from tabapp.data.small import FEW, SMALL, contains
 
 Float64 = npt.NDArray[np.float64]
 
@@ -163,7 +163,7 @@ def count_values(
 def _count_short(name: str, column: pl.Series, declared: Declared, *, is_target: bool, is_category: bool) -> Values:
     """`count_values` of a short column."""
     cells: list[str | None] = column.to_list()
-    stripped = {cell: cell.strip(WHITE_SPACE) for cell in dict.fromkeys(cells) if cell is not None}
+    stripped = {cell: stripped_cell(cell) for cell in dict.fromkeys(cells) if cell is not None}
     alike = {text for text in stripped.values() if text in declared.null or text.lower() in MISSING}
     kept: dict[str, str] = {}
     spellings: dict[str, int] = {}

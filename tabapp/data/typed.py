@@ -8,7 +8,7 @@ import polars as pl
 
 from tabapp.data.columns import column_of
 from tabapp.data.forms.clock import CLOCKS
-from tabapp.data.forms.missing import missing_cells, strip
+from tabapp.data.forms.missing import missing_cells, strip, stripped_cell
 from tabapp.data.forms.moments import read_moments
 from tabapp.data.forms.numbers import parse_numbers
 from tabapp.data.forms.truth import FALSE_SPELLINGS, TRUE_SPELLINGS
@@ -131,7 +131,9 @@ def encode_target(typed: pl.DataFrame, schema: Schema) -> npt.NDArray[np.int64] 
 
 def _label_codes(labels: pl.Series, schema: Schema) -> pl.Series:
     """Codes of labels by spelling or, for numeric labels, by value (1 equals 1.0); null for unknown labels."""
-    classes = list(schema.classes)
+    # Earlier versions did not compose letters.
+    composed = [stripped_cell(label) for label in schema.classes]
+    classes = composed if len(set(composed)) == len(composed) else list(schema.classes)
     codes = labels.replace_strict(classes, list(range(len(classes))), default=None, return_dtype=pl.Int64)
     column = schema.column(schema.target)
     numbers = parse_numbers(pl.Series(classes, dtype=pl.String), format_of(column))

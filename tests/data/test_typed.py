@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import msgspec
 import numpy as np
 import polars as pl
@@ -110,3 +112,19 @@ def test_unknown_labels_are_rejected_by_name() -> None:
         encode_target(typed_frame(other, SCHEMA), SCHEMA)
     with pytest.raises(DataError, match="no target column 'y'"):
         rows_with_target(TABLE.drop("y"), SCHEMA)
+
+
+@pytest.mark.parametrize("n_rows", [60, 30_000])
+def test_composed_and_decomposed_letters_are_one_level_and_one_class(n_rows):
+    composed, decomposed = "Gr\u00f6\u00dfe", "Gro\u0308\u00dfe"
+    texts = [composed, decomposed, "Breite", composed] * (n_rows // 4)
+    table = pl.DataFrame({"label": texts, "size": [str(i * 7 % 101) for i in range(n_rows)], "kind": texts[::-1]})
+    schema = infer_schema(table, target="kind")
+    assert set(schema.column("label").levels) == set(schema.classes) == {composed, "Breite"}
+    typed = typed_frame(table, schema)
+    assert set(typed["label"]) == {composed, "Breite"}
+    codes = encode_target(typed, schema)
+    earlier = msgspec.structs.replace(
+        schema, classes=tuple(unicodedata.normalize("NFD", text) for text in schema.classes)
+    )
+    assert encode_target(typed, earlier).tolist() == codes.tolist() == encode_target(table, schema).tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Collection
 
@@ -23,11 +24,17 @@ _MOST_NAMED = 5
 _LONGEST_SHOWN = 40
 
 
+def stripped_cell(text: str) -> str:
+    """A text as `strip` reads it, which may be empty."""
+    text = text.strip(WHITE_SPACE)
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
 def strip(texts: pl.Series) -> pl.Series:
-    """Strip white space at both ends, including no-break spaces; empty texts become null."""
+    """Strip white space at both ends, including no-break spaces, and compose letters (NFC); empty texts become null."""
     if len(texts) <= FEW:
         cells: list[str | None] = texts.to_list()
-        short = {cell: cell and (cell.strip(WHITE_SPACE) or None) for cell in dict.fromkeys(cells)}
+        short = {cell: cell and (stripped_cell(cell) or None) for cell in dict.fromkeys(cells)}
         if all(cell == kept for cell, kept in short.items()):
             return texts
         return pl.Series(texts.name, [short[cell] for cell in cells], dtype=pl.String)
@@ -35,6 +42,8 @@ def strip(texts: pl.Series) -> pl.Series:
     if (stripped.str.len_bytes() == texts.str.len_bytes()).all():
         # Nothing to strip: keep the original column instead of a copy, to save memory.
         stripped = texts
+    if stripped.str.len_bytes().sum() != stripped.str.len_chars().sum():
+        stripped = stripped.str.normalize("NFC")
     return stripped.set(stripped == "", None) if (stripped == "").any() else stripped
 
 
