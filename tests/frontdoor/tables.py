@@ -208,8 +208,10 @@ def training_rows(path: Path, drawn: Drawn) -> tuple[pl.DataFrame, list[str], Sc
     """
     reading = read_table(path)
     schema = schema_with_warnings(reading, target=drawn.target or TARGET, ignore=drawn.ignore)
-    warnings = [f"{w.column or ''}: {w.message} {w.action}" for w in schema.warnings]
-    return typed_frame(reading.frame, schema), warnings, schema
+    said = [f"{w.column or ''}: {w.message} {w.action}" for w in schema.warnings]
+    # The profile and the Data screen show the reason, which counts the texts that are read as missing.
+    said += [f"{c.name}: {c.reason}" for c in schema.columns if c.role == "feature" and c.missing_spellings]
+    return typed_frame(reading.frame, schema), said, schema
 
 
 def new_rows(path: Path, schema: Schema) -> tuple[pl.DataFrame, list[str]]:

@@ -11,62 +11,6 @@ from tests.frontdoor import changes, layouts, levels, moments, names, numbers  #
 from tests.frontdoor.tables import SITUATIONS, Format, Phase, Situation, try_table
 
 SLOW_TABLES = 2_000
-PENDING = frozenset(
-    [
-        "aligned_with_spaces",
-        "another_unit",
-        "another_year",
-        "approximate",
-        "both_limits",
-        "codes_as_floats",
-        "codes_stored_as_floats",
-        "credit_and_debit",
-        "decomposed_names",
-        "detection_limit",
-        "digits_of_other_scripts",
-        "doubtful_class",
-        "doubtful_class_of_two",
-        "doubtful_level",
-        "footers",
-        "footnotes",
-        "fractions",
-        "gaps_of_the_target",
-        "indian_grouping",
-        "lap_times",
-        "large_offsets",
-        "leading_apostrophe",
-        "line_of_types",
-        "line_of_units",
-        "lost_zeros",
-        "many_odd_texts",
-        "markdown",
-        "millions_in_words",
-        "mixed_units",
-        "mysql",
-        "nested_columns",
-        "one_cell_with_a_unit",
-        "one_unit_in_the_target",
-        "only_unknown_levels",
-        "other_case",
-        "other_composition",
-        "other_minus_signs",
-        "other_spaces",
-        "percent_in_some_cells",
-        "powers_of_ten",
-        "psql",
-        "row_names",
-        "second_header",
-        "sentinels",
-        "several_footnotes",
-        "shares_instead_of_percent",
-        "single_quotes",
-        "special_names",
-        "thousands_and_millions",
-        "trailing_minus",
-    ]
-)
-"""Situations that are not handled yet."""
-HANDLED = [name for name in SITUATIONS if name not in PENDING]
 
 
 def combinations(situation: Situation) -> list[tuple[Phase, Format]]:
@@ -83,7 +27,7 @@ def examine(situation: Situation, phase: Phase, form: Format, seed: int, folder:
         assert outcome.differences[phase] == [], outcome.said[phase]
 
 
-@pytest.mark.parametrize("name", HANDLED)
+@pytest.mark.parametrize("name", SITUATIONS)
 def test_a_table_is_read_right_or_the_difference_is_said(name: str, tmp_path: Path) -> None:
     situation = SITUATIONS[name]
     # One combination of each situation, spread over all of them.
@@ -92,7 +36,7 @@ def test_a_table_is_read_right_or_the_difference_is_said(name: str, tmp_path: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", HANDLED)
+@pytest.mark.parametrize("name", SITUATIONS)
 def test_many_tables_are_read_right_or_the_difference_is_said(name: str, tmp_path: Path) -> None:
     situation = SITUATIONS[name]
     for seed in range(1, 1 + -(-SLOW_TABLES // len(SITUATIONS))):
