@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from io import StringIO
 
 
@@ -40,8 +41,14 @@ class ColumnNames:
 
     def __init__(self, columns: Iterable[str]) -> None:
         self._exact = dict.fromkeys(columns)
-        self._by_form = _by_key(self._exact, _composed)
-        self._by_letters = _by_key(self._exact, _letters)
+
+    @cached_property
+    def _by_form(self) -> dict[str, list[str]]:
+        return _by_key(self._exact, _composed)
+
+    @cached_property
+    def _by_letters(self) -> dict[str, list[str]]:
+        return _by_key(self._exact, _letters)
 
     def find(self, text: str) -> str | None:
         """The column of this name; None if there is none, or if several differ from it in the form of their letters."""

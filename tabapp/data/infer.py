@@ -116,7 +116,7 @@ def infer_schema(
     )
     warnings = [*_unused(declared, judged, values[target]), *run_checks(_evidence(frame, schema, values, goal, copies))]
     warnings += left_out_warnings({name: held for name, held in left_out.items() if name not in held_and_asked})
-    unused = unused_columns(left_out, held_and_asked, frame.height)
+    unused = unused_columns(left_out, held_and_asked)
     columns = (*schema.columns, *unused)
     return msgspec.structs.replace(schema, columns=columns, warnings=most_important_first(warnings))
 

@@ -49,8 +49,8 @@ def left_out_warnings(held: Mapping[str, str]) -> list[DataWarning]:
     ]
 
 
-def unused_columns(held: Mapping[str, str], ignored: Iterable[str], n_rows: int) -> list[Column]:
-    """The columns of a schema for columns that are left out."""
+def unused_columns(held: Mapping[str, str], ignored: Iterable[str]) -> list[Column]:
+    """The columns of a schema for columns that are left out. Their cells are not counted."""
     asked = set(ignored)
     return [
         Column(
@@ -58,7 +58,6 @@ def unused_columns(held: Mapping[str, str], ignored: Iterable[str], n_rows: int)
             kind="constant",
             role="ignore",
             reason=f"Left out: it holds {what}, not one value in each row.",
-            missing=n_rows,
             overridden=name in asked,
         )
         for name, what in held.items()
