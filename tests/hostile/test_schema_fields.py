@@ -54,6 +54,7 @@ LYING: list[tuple[str, dict[str, Any]]] = [
     ("age", {"histogram": [-1]}),
     ("age", {"low": 5.0, "high": -5.0}),
     ("age", {"low": None}),
+    *(("age", {"quartiles": numbers}) for numbers in ([50.0], [60.0, 50.0, 40.0], [-1e9, 50.0, 1e9])),
 ]  # fmt: skip
 
 

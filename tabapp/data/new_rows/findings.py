@@ -120,7 +120,11 @@ def range_of(column: Column) -> tuple[float, float] | None:
     if column.kind == "numeric" and column.low is not None and column.high is not None:
         return column.low, column.high
     if column.kind == "datetime" and column.low_text and column.high_text:
-        low, high = map(_microseconds, (column.low_text, column.high_text))
+        try:
+            low, high = map(_microseconds, (column.low_text, column.high_text))
+        except (ValueError, TypeError):
+            # The author of a bundle chose the texts.
+            return None
         # One day is the width of a range of one date.
         return low, max(high, low + _DAY)
     return None

@@ -8,7 +8,7 @@ import pytest
 
 from tabapp.data.counts import quartiles_of
 from tabapp.data.infer import infer_schema
-from tabapp.data.new_rows.findings import is_unexpected
+from tabapp.data.new_rows.findings import is_unexpected, range_of
 from tabapp.data.new_rows.ranges import power_of_ten
 from tabapp.data.new_rows.rows import NewRows
 from tabapp.data.schema import Column, Schema
@@ -176,3 +176,9 @@ def test_other_offsets_from_utc_are_reported(old, new, words):
     notes = dates(training, [new.format(day) for day in DAYS[:60]])
     assert len(notes) == (words is not None)
     assert words is None or words in notes[0]
+
+
+@pytest.mark.parametrize("text", ["soon", "2024-01-01T00:00:00+00:00", "99999-01-01"])
+def test_a_range_that_is_no_date_is_not_compared(text):
+    column = Column(name="d", kind="datetime", reason="", low_text=text, high_text="2024-05-01T00:00:00")
+    assert range_of(column) is None
