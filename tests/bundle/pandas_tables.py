@@ -55,6 +55,7 @@ def pandas_tables(rows: pl.DataFrame) -> dict[str, Any]:
         "categories": dates.astype(dict.fromkeys(texts, "category") | {"branch_code": "category"}),
         "ordered codes": dates.astype({"branch_code": pd.CategoricalDtype([101, 205, 330, 412], ordered=True)}),
         "small types": dates.astype({"branch_code": "int16", "visits": "float32", "member": "boolean"}),
+        "codes as floats, as with a gap": dates.astype({"branch_code": "float64"}),
         "truth as numbers": dates.astype({"member": int}),
         "truth as objects": dates.astype({"member": object}),
         "days": dates.assign(since=dates["since"].dt.date),
