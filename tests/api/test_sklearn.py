@@ -21,6 +21,7 @@ import tabapp
 from tabapp.bundle.confined.box import BoxedPredictor
 from tabapp.sklearn import TabappClassifier, TabappRegressor
 from tests.api.tables import customers, houses
+from tests.bundle.pandas_tables import pandas_tables, text_rows
 
 FAST = {"trials": 1, "models": ["linear"], "folds": 2, "random_state": 0}
 
@@ -233,3 +234,12 @@ def test_options_are_checked_when_the_estimator_is_trained():
         TabappClassifier(quality="good").fit(X, y)
     with pytest.raises(ValueError, match="liner"):
         TabappClassifier(**{**FAST, "models": ["liner"]}).fit(X, y)
+
+
+def test_a_table_is_predicted_alike_in_all_types_that_pandas_gives_to_its_columns():
+    training = pandas_tables(text_rows(150))["with dates"]
+    model = TabappClassifier(**FAST).fit(training.drop(columns=["outcome"]), training["outcome"])
+    tables = pandas_tables(text_rows(30, seed=1, gap=True).drop("outcome"))
+    expected = model.predict_proba(tables["with dates"])
+    for name, table in tables.items():
+        np.testing.assert_array_equal(model.predict_proba(table), expected, err_msg=name)
