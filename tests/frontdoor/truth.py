@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -10,6 +11,8 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
+
+from tabapp.data.schema import FEWEST_MARKED
 
 Phase = Literal["training", "prediction"]
 Format = Literal["csv", "parquet"]
@@ -113,14 +116,18 @@ class Draw:
             odd: the unusual text of a value, the value of the cell, and its mark.
             share: of unusual cells where there are any.
 
-        A model that has seen no mark cannot use one, so that marks of new rows alone are not part of the truth.
+        Marks of too few training cells are no feature, and a model cannot use marks that it has not seen: neither is in the truth.
         """
         sides: list[Cells] = []
+        frequent: set[str | None] = set()
         for size, is_odd in zip(self.sizes, (self.phase == "training", True), strict=True):
             drawn = [value() for _ in range(size)]
             flags = self.flags(size, share) if is_odd else [False] * size
             cells = [odd(v) if flag else Cell(plain(v), v) for v, flag in zip(drawn, flags, strict=True)]
-            marks = [cell.mark for cell in cells] if self.phase == "training" else []
+            if not sides and self.phase == "training":
+                counted = Counter(cell.mark for cell in cells)
+                frequent = {mark for mark, count in counted.items() if count >= FEWEST_MARKED}
+            marks = [cell.mark if cell.mark in frequent else None for cell in cells]
             sides.append(Cells([c.text for c in cells], [c.value for c in cells], marks if any(marks) else ()))
         return Field(name, *sides, scales)
 

@@ -20,7 +20,7 @@ from tabapp.data.kinds.kinds import UNSEARCHED
 from tabapp.data.kinds.marked import Found, find_numbers
 from tabapp.data.kinds.names import names_code
 from tabapp.data.kinds.verdict import show
-from tabapp.data.schema import Column, DataWarning
+from tabapp.data.schema import FEWEST_MARKED, Column, DataWarning
 from tabapp.data.small import all_contain
 from tabapp.data.target import format_of
 from tabapp.data.typed import typed_column
@@ -76,7 +76,7 @@ def notation(evidence: Evidence) -> Iterator[DataWarning]:
             continue
         marks = ""
         if column.name in companions:
-            marks = f"the marks are in a column of their own, {companions[column.name].name!r}; "
+            marks = f"marks of {FEWEST_MARKED} cells or more are in a column of their own, {companions[column.name].name!r}; "
         action = f"read as numbers; {marks}{option('kind', {column.name: 'categorical'})} keeps the texts"
         yield DataWarning(check="notation", column=column.name, message=f"{'; '.join(facts)}.", action=action)
 
