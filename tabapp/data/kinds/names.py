@@ -113,7 +113,12 @@ def stem(name: str) -> str:
 
 
 def is_twin(name: str, target: str) -> bool:
-    """Whether two names differ only in a number or in the last letter of a short name: `y_2` and `y_1`, `kMt` and `kMc`."""
+    """Whether two names differ only in a number or in the last letter of a short name: `y_2` and `y_1`, `kMt` and `kMc`.
+
+    Numbers that the reader gave to columns without names say nothing.
+    """
+    if stem(name) == stem(target) == "column":
+        return False
     if name != target and stem(name) == stem(target) and any(c.isdigit() for c in target):
         return True
     short = 3 <= len(target) <= 6 and len(name) == len(target)

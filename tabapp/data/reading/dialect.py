@@ -192,7 +192,7 @@ def _other_layout(text: str, best: _Split, given: str | None, known: Known) -> L
     if given != " ":
         doubled = find_doubled([record.fields for record in best.records], text, best.delimiter)
         fits = best.rank[0] >= _GOOD_SHARE and not best.has_gaps
-        if doubled is not None or fits or any(name in known.columns for name in best.header):
+        if doubled is not None or fits or any(name in known for name in best.header):
             return doubled
     if given is None and (pairs := find_pairs(text, ("::", "||"))) is not None:
         return pairs
@@ -209,7 +209,7 @@ def _with_header(split: _Split, offset: int, known: Known, text: str, layout: La
     records, width = split.records, split.width
     position = _header_position(records, width, known)
     first = records[position]
-    if ROW_NAMES in known.columns and position + 1 < len(records):
+    if ROW_NAMES in known and position + 1 < len(records):
         # One row does not show which number of fields is common.
         width = max(width, len(records[position + 1].fields))
     rows = [record.fields for record in records[position:]]
@@ -229,7 +229,7 @@ def _with_header(split: _Split, offset: int, known: Known, text: str, layout: La
         return Dialect(split.delimiter, names, before + offset, preamble=position, header=False, layout=layout)
     names, renamed = unique_names(rows[0][: MAX_COLUMNS + 1])
     joined = [" ".join(filter(None, map(str.strip, pair))) for pair in zip(rows[0], *header.labels, strict=False)]
-    if header.labels and any(name in known.columns and name not in names for name in joined):
+    if header.labels and any(name in known and name not in names for name in joined):
         # A bundle of an earlier version has the names with their units.
         names, renamed = unique_names(joined)
     last = records[position + header.n_rows - 1]
@@ -256,7 +256,7 @@ def _header_position(records: Sequence[_Record], width: int, known: Known) -> in
     """
     for position, record in enumerate(records[:50] if known else ()):
         names = [field.strip() for field in record.fields]
-        if len(names) > 1 and sum(name in known.columns for name in names) > len(names) / 2:
+        if len(names) > 1 and sum(name in known for name in names) > len(names) / 2:
             return position
     if width == 1 or len(records[0].fields) >= width:
         return 0
@@ -274,12 +274,7 @@ def _are_row_names(rows: Sequence[Sequence[str]], width: int, delimiter: str, te
         # The last name is absent instead, or there is a delimiter at the end of each row.
         return False
     # Decimal commas in a table with commas give one field too many as well, but no decimal points.
-    return (
-        delimiter != ","
-        or ROW_NAMES in known.columns
-        or '\n"' in text
-        or any("." in cell for row in below for cell in row)
-    )
+    return delimiter != "," or ROW_NAMES in known or '\n"' in text or any("." in cell for row in below for cell in row)
 
 
 def _over_blank_lines(text: str, line: int) -> int:

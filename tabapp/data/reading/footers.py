@@ -32,7 +32,7 @@ class Footers:
     """
 
     def __init__(self, dialect: Dialect, first_cells: Callable[[], Sequence[str]], known: Known = NOTHING) -> None:
-        self._width, self._column = len(dialect.names), known.columns.get(dialect.names[0])
+        self._width, self._column = len(dialect.names), known.get(dialect.names[0])
         self._first_cells, self._known = first_cells, known
 
     @cached_property

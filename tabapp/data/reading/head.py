@@ -17,7 +17,7 @@ from tabapp.files import open_to_read
 _BYTES = 262_144
 _GZIP = b"\x1f\x8b"
 _UTF8_MARK = b"\xef\xbb\xbf"
-_BINARY = (b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"PAR1", b"ARROW1")
+_OTHER = (b"{", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"PAR1", b"ARROW1")
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _start_of(path: Path) -> tuple[bytes, bool, int | None]:
 
 
 def _text(content: bytes, encoding: str | None) -> str | None:
-    if not content.strip() or content.startswith(_BINARY) or (b"\0" in content and encoding is None):
+    if not content.strip() or content.lstrip().startswith(_OTHER) or (b"\0" in content and encoding is None):
         return None
     with suppress(UnicodeDecodeError):
         return content.removeprefix(_UTF8_MARK).decode(encoding or "utf-8")

@@ -88,7 +88,7 @@ def judge_header(rows: Sequence[Row], width: int, known: Known) -> Header:
         known: the schema for which a file is read; its names decide whether the first row is a header.
     """
     first, below = _stripped(rows[0]), [_stripped(row) for row in rows[1 : _SAMPLE_ROWS + 1]]
-    named = any(cell in known.columns for cell in first)
+    named = any(cell in known for cell in first)
     ruler = bool(below) and is_ruler(below[0])
     if not (named or ruler):
         if known.without_header:
@@ -118,7 +118,7 @@ def _stripped(row: Row) -> list[str]:
 
 def _by_schema(first: Row, known: Known) -> list[int]:
     names = known.numbered(len(first))
-    columns = [known.columns.get(name) for name in names]
+    columns = [known.get(name) for name in names]
     return [
         KnownLook(column).compare(cell)
         for cell, column in zip(first, columns, strict=True)
@@ -188,16 +188,13 @@ def _are_letters(first: Row) -> bool:
 
 def _n_labels(first: Row, below: Sequence[Row], width: int, known: Known) -> int:
     """The number of rows of units, types or titles below the names."""
-    given = [column.label for column in (known.columns.get(name) for name in first) if column is not None]
-    if (
-        any(given)
-        and below
-        and [cell or None for cell in below[0]]
-        == [
-            known.columns[name].label if name in known.columns else cell or None
-            for name, cell in zip(first, below[0], strict=False)
-        ]
-    ):
+    columns = list(map(known.get, first))
+    labels = (
+        [cell or None if column is None else column.label for column, cell in zip(columns, below[0], strict=False)]
+        if below
+        else []
+    )
+    if any(column and column.label for column in columns) and labels == [cell or None for cell in below[0]]:
         return 1
     if not below or any(map(NUMBER.fullmatch, below[0])):
         return 0
@@ -209,7 +206,7 @@ def _n_labels(first: Row, below: Sequence[Row], width: int, known: Known) -> int
                 continue
             looks = looks_of(rows, width)
         elif known:
-            looks = [KnownLook(known.columns[name]) if name in known.columns else Look(()) for name in first]
+            looks = [Look(()) if column is None else KnownLook(column) for column in columns]
         else:
             continue
         if len(below) >= count and all(_are_labels(row, looks) for row in below[:count]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +21,19 @@ class Known:
 
     @classmethod
     def of(cls, columns: Sequence[Column]) -> Known:
-        return cls({column.name: column for column in columns})
+        """The columns of a schema, without those that the reader makes itself."""
+        return cls({column.name: column for column in columns if column.marks_of is None})
+
+    @cached_property
+    def _by_form(self) -> dict[str, Column]:
+        return {_form(name): column for name, column in self.columns.items()}
+
+    def get(self, name: str) -> Column | None:
+        """The column of a name, in any Unicode form and with any white space."""
+        return self._by_form.get(_form(name)) if self.columns else None
+
+    def __contains__(self, name: str) -> bool:
+        return self.get(name) is not None
 
     def __bool__(self) -> bool:
         return bool(self.columns)
@@ -41,6 +54,10 @@ class Known:
         if self.without_header and width == len(names) < len(self.columns):
             return tuple(names)
         return tuple(f"column_{number}" for number in range(1, width + 1))
+
+
+def _form(name: str) -> str:
+    return unicodedata.normalize("NFC", " ".join(name.split()))
 
 
 NOTHING = Known()

@@ -142,7 +142,7 @@ def find_aligned(text: str, known: Known, wider_than: int) -> Layout | None:
     """
     lines = [line.rstrip() for line in text.split("\n", 600)[:500]]
     lines = [line for line in lines if line.strip() and not is_row_count(line)]
-    if len(lines) < 2 or lines[0].strip() in known.columns or max(map(len, lines)) > _LONGEST_LINE:
+    if len(lines) < 2 or lines[0].strip() in known or max(map(len, lines)) > _LONGEST_LINE:
         return None
     if (ruled := _ruled(lines)) is not None:
         return ruled

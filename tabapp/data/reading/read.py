@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,11 +12,13 @@ import polars as pl
 
 from tabapp.data.columns import renamed_as_in_training
 from tabapp.data.limits import MemoryLimit, memory_limit
+from tabapp.data.plain import warnings_of_new_rows
 from tabapp.data.reading.columnar import read_columnar
 from tabapp.data.reading.decode import decode, file_type, unpack
 from tabapp.data.reading.dialect import MAX_COLUMNS, MAX_LINE, Dialect, sniff
 from tabapp.data.reading.footers import drop_footers
 from tabapp.data.reading.foreign import START, reject_binary, reject_other_texts
+from tabapp.data.reading.json_lines import is_json_lines, read_json_lines
 from tabapp.data.reading.known import Known
 from tabapp.data.reading.records import parse_rows
 from tabapp.data.reading.repairs import (
@@ -30,6 +33,8 @@ from tabapp.data.stored import StoredType
 from tabapp.errors import DataError, UsageError, option
 
 _BLOCK = 8 << 20
+_START = 100
+_JSON = re.compile(rb"""[\[{]\s*[\[{"]""")
 
 
 class ReadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -61,7 +66,7 @@ class Reading:
 
     Attributes:
         frame: every column as String, null only for empty fields; column names are stripped and unique.
-        format: "csv", "parquet" or "arrow".
+        format: "csv", "jsonl", "parquet" or "arrow".
         delimiter, encoding: of a text file; None for other formats.
         n_bytes: size of the file on disk.
         warnings: one for each kind of repair.
@@ -155,6 +160,13 @@ def read_text(
         raise DataError(
             f"{path}: its first line is longer than {MAX_LINE >> 20} MiB. A table has a header line; JSON can be saved as CSV."
         )
+    if is_json_lines(data):
+        reading = _read_json_lines(data, path, memory, columns, allow_no_rows=allow_no_rows)
+        return replace(reading, encoding=encoding, warnings=(*warnings, *reading.warnings))
+    if _JSON.match(data[:_START].lstrip()):
+        raise DataError(
+            f"{path}: is JSON, not a table. Save it as CSV, Parquet, or JSON lines (one object in each line)."
+        )
     known = Known.of(columns)
     dialect = sniff(data, delimiter_option(options.delimiter), known)
     if dialect is None:
@@ -164,8 +176,6 @@ def read_text(
             f"{path}: has more than {MAX_COLUMNS:,} columns. "
             f"Check the delimiter {dialect.shown_delimiter!r}, or give fewer columns."
         )
-    if data[:100].lstrip()[:2] in (b"[{", b'{"', b"[\n") and dialect.delimiter == ",":
-        raise DataError(f"{path}: is JSON, not a table. Save it as CSV or Parquet.")
     require_header(dialect, known, path)
     data = drop_footers(plain_text(data, dialect, memory, warnings), dialect, warnings, known)
     frame = parse_rows(data, dialect, memory, warnings)
@@ -180,6 +190,17 @@ def read_text(
     return Reading(
         frame, "csv", dialect.shown_delimiter, encoding, len(data), tuple(warnings), labels=dialect.labels, decimal=mark
     )
+
+
+def _read_json_lines(
+    data: bytes, path: Path, memory: MemoryLimit, columns: Sequence[Column], *, allow_no_rows: bool
+) -> Reading:
+    found = read_json_lines(data, path, memory, columns)
+    if found.frame.height == 0 and not allow_no_rows:
+        raise DataError(f"{path}: has no rows")
+    warnings = warnings_of_new_rows(found.left_out, columns) if columns else []
+    warn_about_header(Dialect(",", tuple(found.frame.columns), 0, renamed=found.renamed), warnings)
+    return Reading(found.frame, "jsonl", None, None, len(data), tuple(warnings), left_out=found.left_out)
 
 
 def require_header(dialect: Dialect, known: Known, path: Path) -> None:

@@ -111,7 +111,7 @@ def drop_non_data_rows(
     # Columns are taken by position and without a name: polars takes names such as "*" for patterns.
     first, second = (frame.to_series(index).alias("") for index in (0, 1))
     is_comment = first.str.starts_with("#") & second.is_null()
-    column = known.columns.get(dialect.names[0])
+    column = known.get(dialect.names[0])
     if column is not None and column.levels:
         is_comment &= ~first.is_in(list(column.levels))
     comments = _positions(frame, is_comment, lambda cells, _: cells.is_null(), _is_alone)

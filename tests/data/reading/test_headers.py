@@ -121,7 +121,7 @@ def test_new_rows_without_header_if_training_had_none(tmp_path: Path) -> None:
 
 
 def test_absent_target_in_the_first_column_of_a_file_without_header(tmp_path: Path) -> None:
-    rows = [(row[2], *row[:2]) for row in NO_HEADER["iris"]]
+    rows = [(row[-1], *row[:2]) for row in NO_HEADER["iris"]]
     columns = infer_schema(read(tmp_path, lines(rows)).frame, target="column_1").columns
     frame = read(tmp_path, lines([row[1:] for row in rows[:2]]), columns).frame
     assert (frame.columns, frame.rows()) == (["column_2", "column_3"], [row[1:] for row in rows[:2]])
@@ -135,3 +135,11 @@ def test_new_rows_need_the_header_of_training(tmp_path: Path) -> None:
         read(tmp_path, lines(), columns)
     assert read(tmp_path, "g,a,b\nred,1.5,2.5\n", columns).frame.rows() == [("red", "1.5", "2.5")]
     assert read(tmp_path, f"Title\nof,this\n{PLAIN}", columns).frame.rows() == ROWS
+
+
+def test_numbered_columns_are_no_twins_of_the_target(tmp_path: Path) -> None:
+    frame = read(tmp_path, lines(NO_HEADER["iris"])).frame
+    schema = infer_schema(frame, target="column_3")
+    assert not [warning for warning in schema.warnings if "similar" in warning.message]
+    named = infer_schema(frame.rename({"column_2": "outcome_2", "column_3": "outcome_3"}), target="outcome_3")
+    assert [warning.column for warning in named.warnings if "similar" in warning.message] == ["outcome_2"]
