@@ -66,7 +66,7 @@ def has_kernels(device: torch.device) -> bool:
 
 def attends(packed: Tensor, n_heads: int) -> bool:
     """Whether `attention` serves (rows, n_tokens, 3 · d_token) queries, keys and values."""
-    return packed.shape[1] <= MOST_TOKENS and packed.shape[2] // (3 * n_heads) <= MOST_HEAD and is_fused(packed)
+    return is_fused(packed) and packed.shape[1] <= MOST_TOKENS and packed.shape[2] // (3 * n_heads) <= MOST_HEAD
 
 
 def attention(packed: Tensor, n_heads: int, dropout_rate: float) -> Tensor:
@@ -80,8 +80,11 @@ def attention(packed: Tensor, n_heads: int, dropout_rate: float) -> Tensor:
 
 def pools(tokens: Tensor, n_heads: int) -> bool:
     """Whether `pooled_attention` serves (rows, n_tokens, d) tokens."""
+    # First, because sizes are tensors where PyTorch traces a network.
+    if not is_fused(tokens):
+        return False
     n_values = _power(tokens.shape[1]) * _power(tokens.shape[2])
-    return n_heads <= MOST_HEADS and tokens.shape[1] <= MOST_TOKENS and n_values <= MOST_VALUES and is_fused(tokens)
+    return n_heads <= MOST_HEADS and tokens.shape[1] <= MOST_TOKENS and n_values <= MOST_VALUES
 
 
 def pooled_attention(queries: Tensor, tokens: Tensor, scale: float, dropout_rate: float) -> tuple[Tensor, Tensor]:
@@ -96,7 +99,7 @@ def pooled_attention(queries: Tensor, tokens: Tensor, scale: float, dropout_rate
 
 def add_normalized(tokens: Tensor, update: Tensor, normalization: nn.LayerNorm) -> tuple[Tensor, Tensor]:
     """tokens + update, and its normalization over the last dimension; by torch's operations where `is_fused` is false."""
-    if tokens.shape[-1] > MOST_WIDTH or not is_fused(tokens):
+    if not is_fused(tokens) or tokens.shape[-1] > MOST_WIDTH:
         total = tokens + update
         return total, normalization(total)
     parameters = normalization.weight, normalization.bias, normalization.eps
