@@ -128,7 +128,7 @@ def other_truth_values(draw: Draw) -> Drawn:
 
 @situation(phases=PREDICTION, is_read=SAID)
 def only_unknown_levels(draw: Draw) -> Drawn:
-    return respelled(draw, "soil", ["clay", "sand", "peat"], lambda level: f"{level} (new)", draw.share(0.6, 1.0))
+    return respelled(draw, "soil", ["clay", "sand", "peat"], lambda level: f"{level} (new)", draw.share(0.8, 1.0))
 
 
 @situation(phases=PREDICTION, is_read=SAID)

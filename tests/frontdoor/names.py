@@ -23,14 +23,19 @@ def number(draw: Draw, name: str) -> Field:
 
 @situation(phases=TRAINING)
 def special_names(draw: Draw) -> Drawn:
-    names = draw.rng.choice(NAMES, 3, replace=False)
-    return Drawn([number(draw, str(name)) for name in names])
+    names = [str(name) for name in draw.rng.choice(NAMES, 3, replace=False)]
+    return Drawn([number(draw, as_read(name)) for name in names], names={as_read(name): name for name in names})
 
 
 @situation(phases=TRAINING)
 def special_name_of_the_target(draw: Draw) -> Drawn:
     name = draw.pick(*NAMES)
-    return Drawn([number(draw, name)], target=name)
+    return Drawn([number(draw, as_read(name))], target=as_read(name), names={as_read(name): name})
+
+
+def as_read(name: str) -> str:
+    """A name with single spaces, as columns are called."""
+    return " ".join(name.split())
 
 
 @situation(phases=TRAINING)
