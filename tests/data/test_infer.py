@@ -215,6 +215,11 @@ def test_whole_numbers_are_codes_by_their_name(name: str, kind: str) -> None:
 
 def test_infinite_numbers_are_reported() -> None:
     assert "2 are infinite" in judged(["inf", "1e999", *NUMBERS[2:]]).reason
+    (warning,) = infer_schema(
+        frame(x=["inf", "1e999", *NUMBERS[2:]], c=cycle("a", "b", "c", "b", "a"), y=TARGET)
+    ).warnings
+    assert (warning.check, warning.column) == ("set_aside", "x")
+    assert "'inf' (1), '1e999' (1)" in warning.message
 
 
 def test_ambiguous_dates_are_reported() -> None:

@@ -248,7 +248,7 @@ def digits_of_other_scripts(draw: Draw) -> Drawn:
 
 @situation(is_read=TRAINING)
 def one_odd_text(draw: Draw) -> Drawn:
-    text = draw.pick("none given", "see note", "approx", "not measured", "#VALUE!", "TBD", "refused")
+    text = draw.pick("inf", "none given", "see note", "approx", "not measured", "#VALUE!", "TBD", "refused")
 
     def field(name: str) -> Field:
         return draw.column(name, draw.number, plain, lambda v: Cell(text, None), 0.0)

@@ -72,7 +72,7 @@ def judge_number(values: Values) -> Column | None:
     infinite = int(values.count_array[np.isinf(parsed.to_numpy())].sum())
     if infinite:
         reason += f" {infinite:,} are infinite or too large, and count as missing."
-    return verdict(values, "numeric", reason, form=form, numbers=parsed)
+    return verdict(values, "numeric", reason, support=1 - infinite / n, form=form, numbers=parsed)
 
 
 def _needs_marks(values: Values, form: NumberFormat) -> bool:
