@@ -11,7 +11,15 @@ from dataclasses import dataclass, replace
 
 from tabapp.data.reading.headers import judge_header
 from tabapp.data.reading.known import NOTHING, Known
-from tabapp.data.reading.layouts import Layout, find_aligned, find_doubled, find_drawn, find_pairs, find_single_quotes
+from tabapp.data.reading.layouts import (
+    Layout,
+    find_aligned,
+    find_arff,
+    find_doubled,
+    find_drawn,
+    find_pairs,
+    find_single_quotes,
+)
 
 DELIMITERS = (",", ";", "\t", "|")
 
@@ -124,7 +132,7 @@ def sniff(data: bytes, delimiter: str | None, known: Known = NOTHING) -> Dialect
     text = _sample(data)
     declared, text, offset = _declared_delimiter(text)
     given = delimiter or declared
-    layout = find_drawn(text) if given in (None, "|") else None
+    layout = find_arff(text) or (find_drawn(text) if given in (None, "|") else None)
     if layout is None and given != " ":
         layout = find_single_quotes(text, [given] if given else DELIMITERS, known)
     chosen = None if layout else _best_delimiter(text, [given] if given else list(DELIMITERS))

@@ -130,6 +130,8 @@ def _cells(line: bytes, delimiter: str) -> list[str] | None:
     if len(line) > _LONGEST or line.count(b'"') % 2:
         return None
     text = line.decode("utf-8", "replace").strip("\r\n")
+    if "\r" in text:
+        return None
     return [cell.strip() for cell in next(csv.reader([text], delimiter=delimiter), [])] or [""]
 
 

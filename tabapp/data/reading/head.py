@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tabapp.data.reading.dialect import sniff
 from tabapp.data.reading.footers import drop_footers
+from tabapp.errors import DataError
 from tabapp.files import open_to_read
 
 _BYTES = 262_144
@@ -68,7 +69,7 @@ def first_rows(path: Path, count: int, *, delimiter: str | None = None, encoding
             if any(cell.strip() for cell in record):
                 cells = [cell or None for cell in record[:width]]
                 rows.append([*cells, *[None] * (width - len(cells))])
-    except (OSError, EOFError, zlib.error, csv.Error, ValueError, LookupError):
+    except (DataError, OSError, EOFError, zlib.error, csv.Error, ValueError, LookupError):
         return None
     if whole:
         return Head(dialect.names, rows, None)

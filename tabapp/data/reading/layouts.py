@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from tabapp.data.reading.known import Known
 from tabapp.data.reading.looks import looks_of
 from tabapp.data.reading.remarks import is_row_count
+from tabapp.errors import DataError
 
 _CORNERS = "┌┐└┘├┤┬┴┼╞╡╪╔╗╚╝╠╣╦╩╬┏┓┗┛┣┫┳┻╋┡┩╇╈╰╯╭╮╤╧╟╢╫╥╨"
 _BOXES = str.maketrans(dict.fromkeys("│┃║┆┊╎", "|") | dict.fromkeys("─━═┄┈╌", "-") | dict.fromkeys(_CORNERS, "+"))
@@ -31,6 +32,10 @@ _TOKEN = re.compile(r'"((?:[^"\\]|\\.|"")*)"(?=\s|$)|(\S+)')
 _GAP = re.compile(r"\s{2,}|\t")
 _QUOTED = re.compile(r"'(?<=[\n,;\t| ]')((?:[^'\n\\]|\\.|'')*)'(?=[ ]*[,;\t|\r\n])")
 _ESCAPED = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
+
+
+_ARFF = re.compile(r"(\s|%[^\n]*\n)*@relation\b", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"""(?i)\s*@attribute\s+(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s{]+))""")
 
 
 @dataclass
@@ -89,6 +94,36 @@ class Layout:
                 done.rulers += 1
         done.data = out.getvalue().encode()
         return done
+
+
+def find_arff(text: str) -> Layout | None:
+    """The format of Weka: names and types in `@attribute` lines, and rows below `@data`. None for other texts."""
+    if _ARFF.match(text) is None:
+        return None
+    return Layout(
+        "The file is in the ARFF format of Weka.",
+        "names taken from its @attribute lines; columns judged by their values",
+        ",",
+        whole=_from_arff,
+    )
+
+
+def _from_arff(text: str) -> str:
+    """An ARFF text as CSV with the same number of lines."""
+    lines = text.split("\n")
+    names: list[str] = []
+    for number, line in enumerate(lines):
+        attribute = _ATTRIBUTE.match(line)
+        if attribute is not None:
+            names.append(_unescaped(attribute[1] or attribute[2] or attribute[3]))
+        lines[number] = ""
+        if re.match(r"\s*@data\b", line, re.IGNORECASE):
+            lines[number] = ",".join('"' + name.replace('"', '""') + '"' for name in names)
+            rows = ["" if row.lstrip().startswith("%") else row for row in lines[number + 1 :]]
+            if any(row.lstrip().startswith("{") for row in rows):
+                raise DataError("The ARFF file is sparse: its rows are in braces. Save it as CSV.")
+            return "\n".join([*lines[: number + 1], _requoted("\n".join(rows), ",")])
+    return "\n".join(lines)
 
 
 def find_drawn(text: str) -> Layout | None:
@@ -268,7 +303,11 @@ def find_single_quotes(text: str, delimiters: Sequence[str], known: Known) -> La
         if not before & {delimiter, "\n"}:
             continue
         mark = "\2"
-        rows = list(csv.reader(io.StringIO(_requoted(text, delimiter, mark), newline=""), delimiter=delimiter))
+        try:
+            rows = list(csv.reader(io.StringIO(_requoted(text, delimiter, mark), newline=""), delimiter=delimiter))
+        except csv.Error:
+            # A text of more than 128 KiB.
+            continue
         rows = [row for row in rows if any(cell.strip() for cell in row)]
         width, count = Counter(map(len, rows)).most_common(1)[0] if rows else (1, 0)
         if width < 2 or not _are_quoted([row for row in rows[1:] if len(row) == width], delimiter, mark, known):
@@ -341,7 +380,10 @@ def find_doubled(records: Sequence[Sequence[str]], text: str, delimiter: str) ->
         return None
 
     def cells(line: str) -> list[str]:
-        found = next(csv.reader([line], delimiter=delimiter))
+        try:
+            found = next(csv.reader([line.replace("\r", " ")], delimiter=delimiter))
+        except csv.Error:
+            return [line]
         kept = [cell for cell in found if cell.strip()]
         return kept if len(found) > width and len(kept) == width else found
 
@@ -351,7 +393,7 @@ def find_doubled(records: Sequence[Sequence[str]], text: str, delimiter: str) ->
 def find_pairs(text: str, delimiters: Sequence[str]) -> Layout | None:
     """Fields separated by two characters, such as `::`."""
     lines = [line for line in text.split("\n", 600)[:500] if line.strip() and not is_row_count(line)]
-    for delimiter in delimiters:
+    for delimiter in delimiters if lines else ():
         counts = Counter(line.count(delimiter) for line in lines)
         count, n = counts.most_common(1)[0]
         if count and n >= _AGREE * len(lines):

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tabapp.data.reading.head import first_rows
 from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.reading.stream import is_large, read_parts
+from tabapp.errors import DataError
 from tests.data.reading.files import NAMES, PLAIN, ROWS, lines, messages, read, schema_of
 
 SPACED = " " + " | ".join(NAMES) + "\n"
@@ -50,9 +53,12 @@ LAYOUTS: dict[str, Callable[[list[tuple[str, ...]]], str]] = {
     "pairs": lambda rows: lines([NAMES], "::") + lines([(a, f"{g}, x", b, y) for a, g, b, y in rows], "::"),
     "arff-like": lambda rows: '"a","g","b","y"\n' + lines([(a, f"'{g}, it\\'s'", b, f"'{y}'") for a, g, b, y in rows]),
     "doubled quotes": lambda rows: "a,g,b,y\n" + lines([(a, f"'{g}, it''s'", b, f"'{y}'") for a, g, b, y in rows]),
+    "arff": lambda rows: "% a comment\n@RELATION 't t'\n\n@attribute a numeric\n@ATTRIBUTE 'g' {'red, x', blue}\n"
+    '@attribute "b" real\n@attribute y {yes,no}\n\n@data\n% rows\n'
+    + lines([(a, f"'{g}, x'", b, y) for a, g, b, y in rows]),
     "weka": lambda rows: "a,g,b,y\n" + lines([(a, f"'{g} x'", b, y) for a, g, b, y in rows]),
 }  # fmt: skip
-CHANGED = {"pairs": "{}, x", "arff-like": "{}, it's", "doubled quotes": "{}, it's", "weka": "{} x"}
+CHANGED = {"arff": "{}, x", "pairs": "{}, x", "arff-like": "{}, it's", "doubled quotes": "{}, it's", "weka": "{} x"}
 
 
 def expected(name: str, rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -80,7 +86,7 @@ def test_layout_in_parts_is_the_same_table(tmp_path: Path, name: str, monkeypatc
     monkeypatch.setattr("tabapp.data.reading.stream.LARGE_TEXT", 1000)
     path = tmp_path / "table.txt"
     path.write_text(LAYOUTS[name](ROWS * 10))
-    quoted = name in ("arff-like", "doubled quotes", "weka")
+    quoted = name in ("arff", "arff-like", "doubled quotes", "weka")
     assert is_large(path, ReadOptions()) != quoted
     if not quoted:
         parts = pl.concat([part.frame for part in read_parts(path, ReadOptions())])
@@ -169,3 +175,55 @@ def test_quoted_levels_of_an_earlier_version_stay(tmp_path: Path) -> None:
     columns = [column for column in kept if column.name == "g"]
     assert read(tmp_path, text, tuple(kept)).frame["g"][0] == "red x"
     assert columns[0].levels[0].startswith("\u2019")
+
+
+def test_arff_names_are_kept_and_sparse_rows_rejected(tmp_path: Path) -> None:
+    header = "@relation t\n@attribute 'a b, \\'c\\'' numeric\n@attribute y {1,2}\n@data\n"
+    reading = read(tmp_path, header + "".join(f"{i},{i % 2 + 1}\n" for i in range(30)) + "?,1\n")
+    assert reading.frame.columns == ["a b, 'c'", "y"]
+    assert reading.frame.row(-1) == ("?", "1")
+    assert "ARFF" in messages(reading)
+    with pytest.raises(DataError, match="The ARFF file is sparse"):
+        read(tmp_path, header + "{0 3, 1 2}\n{1 1}\n")
+    assert first_rows(tmp_path / "table.txt", 5) is None
+
+
+PIECES = (
+    '"',
+    "'",
+    "\n",
+    ",",
+    "|",
+    "-",
+    " ",
+    "(3 rows)\n",
+    "\t",
+    "::",
+    "\\",
+    "+--+--+\n",
+    "{",
+    "@data\n",
+    "\x1a",
+    "Total",
+    ",,,\n",
+    "\r",
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from(sorted(LAYOUTS)),
+    changes=st.lists(st.tuples(st.integers(0, 2000), st.sampled_from(PIECES), st.booleans()), max_size=8),
+)
+def test_damaged_layouts_are_read_or_rejected_in_a_sentence(
+    tmp_path: Path, name: str, changes: list[tuple[int, str, bool]]
+) -> None:
+    text = LAYOUTS[name](ROWS[:20])
+    for place, piece, cuts in changes:
+        at = place % (len(text) + 1)
+        text = text[:at] + piece + (text[at:] if not cuts else text[at + 9 :])
+    try:
+        assert read(tmp_path, text).frame.width > 0
+    except DataError as error:
+        assert "\n" not in str(error)
+    first_rows(tmp_path / "table.txt", 5)
