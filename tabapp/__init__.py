@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tabapp import sklearn
     from tabapp.api.fitting import fit, resume
-    from tabapp.api.predictor import Predictor, load
+    from tabapp.api.loading import load
+    from tabapp.api.predictor import Predictor
     from tabapp.api.profiling import profile
     from tabapp.api.runs import Run, runs
     from tabapp.api.targets_predictor import TargetsPredictor
@@ -72,7 +73,8 @@ __all__ = [
 
 _HOMES = {
     "tabapp.api.fitting": ("fit", "resume"),
-    "tabapp.api.predictor": ("Predictor", "load"),
+    "tabapp.api.loading": ("load",),
+    "tabapp.api.predictor": ("Predictor",),
     "tabapp.api.targets_predictor": ("TargetsPredictor",),
     "tabapp.api.profiling": ("profile",),
     "tabapp.api.runs": ("Run", "runs"),

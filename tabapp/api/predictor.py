@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -19,7 +18,6 @@ from tabapp.warning_text import sentences
 if TYPE_CHECKING:
     import polars as pl
 
-    from tabapp.api.targets_predictor import TargetsPredictor
     from tabapp.bundle.files.records import MetricValue
     from tabapp.bundle.prediction.load import LoadedBundle
     from tabapp.bundle.prediction.predict import Prediction
@@ -31,58 +29,22 @@ DecimalMark = Literal[".", ","]
 
 
 class Source(NamedTuple):
-    """What `load` was called with."""
+    """What `load` was called with, and `load` itself."""
 
     path: Path
     trust: Path | None
     device: str
+    load: Callable[..., Any]
 
 
-def load(
-    bundle: str | os.PathLike[str], *, trust: str | os.PathLike[str] | None = None, device: str = "cpu"
-) -> Predictor | TargetsPredictor:
-    """Load a bundle: every checksum is verified, and the bundle predicts its stored sample again.
-
-    A bundle of several targets gives a `TargetsPredictor`.
-
-    Args:
-        trust: file of an Ed25519 public key. A bundle that this key has not signed is rejected.
-        device: device of the deep models: "cpu", "cuda" or "cuda:N".
-
-    Raises:
-        BundleError: there is no such file, or it cannot be trusted or understood.
-        UsageError: the key cannot be used, or the device does not exist.
-    """
-    from tabapp.api.targets_predictor import TargetsPredictor
-    from tabapp.bundle.confined.box import load_boxed
-    from tabapp.bundle.files.targets import target_files
-
-    check_process()
-    path = Path(bundle)
-    if not path.is_file():
-        raise BundleError(f"There is no bundle {path}; check the path.")
-    source = Source(path.absolute(), None if trust is None else Path(trust).absolute(), device)
-    with target_files(path, trust=source.trust) as files:
-        if files[0].target is None:
-            return Predictor(load_boxed(path, trust=source.trust, device=device), path, source)
-        each = {
-            file.target: Predictor(load_boxed(file.path, device=device), path, source, file.target)
-            for file in files
-            if file.target
-        }
-        return TargetsPredictor(path, each, source)
-
-
-def load_again(
-    source: Source, digests: Mapping[str | None, str], target: str | None = None
-) -> Predictor | TargetsPredictor:
+def load_again(source: Source, digests: Mapping[str | None, str], target: str | None = None) -> Any:
     """The predictor that a pickle stands for: that of the whole bundle, or of one of its targets.
 
     Raises:
         BundleError: the file is gone, or is another bundle than when the pickle was made.
         UsageError: as `load`.
     """
-    loaded = load(source.path, trust=source.trust, device=source.device)
+    loaded = source.load(source.path, trust=source.trust, device=source.device)
     found: dict[str | None, Predictor] = (
         {None: loaded} if isinstance(loaded, Predictor) else {name: loaded[name] for name in loaded}
     )

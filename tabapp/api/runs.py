@@ -129,7 +129,7 @@ class Run:
         Raises:
             UsageError: the run has no bundle.
         """
-        from tabapp.api.predictor import load
+        from tabapp.api.loading import load
 
         return load(self._bundle())
 

@@ -217,8 +217,8 @@ def test_fills_with_the_model_of_a_bundle(tmp_path, monkeypatch):
     commas = new.with_columns(pl.col("size").str.replace(".", ",", literal=True))
     commas = commas.with_columns(pl.col("age").str.replace(".", ",", literal=True) + "00")
     commas.write_csv(data, separator=";")
-    told = call(data, "-o", tmp_path / "commas.csv", "--model", bundle)
-    assert "'age' is written with another decimal mark" in told.stderr
+    done = call(data, "-o", tmp_path / "commas.csv", "--model", bundle)
+    assert "'age' is written with another decimal mark" in done.stderr
     points = read(tmp_path / "commas.csv")["size"].str.replace(",", ".", literal=True)
     assert points.cast(pl.Float64).to_list() == filled["size"].cast(pl.Float64).to_list()
     with pytest.raises(DataError, match="Omit --strict"):

@@ -32,7 +32,7 @@ SAID: tuple[Phase, ...] = ()
 
 @dataclass(frozen=True)
 class Situation:
-    """What a stranger's file may contain.
+    """What a file of a user may contain.
 
     Attributes:
         is_read: phases in which the values must be right, and a warning is not enough.
@@ -186,7 +186,7 @@ def _compare(fields: list[Field], drawn: Drawn, paths: dict[Phase, Path]) -> Out
 def _differences(
     fields: list[Field], drawn: Drawn, typed: pl.DataFrame, side: Phase, spelled: dict[str, dict[str, str]]
 ) -> list[Difference]:
-    """Columns that are not the truth, except the target of new rows; the number of rows alone where it is wrong."""
+    """Columns that are not the truth, except the target of new rows; only the number of rows if it differs."""
     cells = {field.name: field.training if side == "training" else field.new for field in fields}
     n_rows = len(cells[fields[0].name].values)
     if typed.height != n_rows:

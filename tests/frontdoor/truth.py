@@ -29,7 +29,7 @@ class Cells:
     Attributes:
         texts: as a CSV file writes them; None for an empty field.
         values: what each cell means.
-        marks: what stands beside each value, such as "<"; None for no mark. Empty if no cell has a mark.
+        marks: what is next to each value, such as "<"; None for no mark. Empty if no cell has a mark.
         stored: the column of a Parquet file; None stores the texts.
         also: other values that are as right; empty if there are none.
     """

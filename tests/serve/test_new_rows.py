@@ -52,7 +52,7 @@ def test_the_decimal_mark_of_a_table_is_detected_or_given(app):
     found = call(app, "POST", "/predict", CSV, commas.write_csv(separator=";").encode())
     assert found.content == expected.content
     assert "?decimal=." in found.headers["x-tabapp-notes"]
-    told = call(app, "POST", "/predict?decimal=,", CSV, commas.write_csv(separator=";").encode())
-    assert told.content == expected.content
-    assert "x-tabapp-notes" not in told.headers
+    given = call(app, "POST", "/predict?decimal=,", CSV, commas.write_csv(separator=";").encode())
+    assert given.content == expected.content
+    assert "x-tabapp-notes" not in given.headers
     assert call(app, "POST", "/predict?decimal=;", CSV, commas.write_csv().encode()).status == 400

@@ -99,7 +99,7 @@ class Reading(NamedTuple):
     """Texts that were read.
 
     Attributes:
-        moments: naive Datetime in µs, in UTC; null for an open end and for what is no moment.
+        moments: naive Datetime in µs, in UTC; null for an open end and for any other text.
         ends: the open end of each text, such as 9999-12-31; null for any other.
         zoned: which texts have an offset from UTC or the name of a zone.
     """
@@ -200,7 +200,7 @@ class Dates:
     Attributes:
         form: the format for the schema.
         share: share of the values that are dates or open ends.
-        moments: the distinct values as Datetime; null for an open end and for what is no date.
+        moments: the distinct values as Datetime; null for an open end and for any other text.
         rival: another order that fits all values as well.
         zone: "UTC" if all moments have an offset, "mixed" if only some have one.
         short: whether most years have two digits.

@@ -1,7 +1,7 @@
 """Decide with which decimal mark the numbers of a file are written, where it may not be that of training.
 
 512.250 is a half thousand with a decimal point, and half a million with a point between thousands. Where a column can be read both
-ways, the range of training decides, then the other columns of the file; otherwise it is read as in training, and the user is told.
+ways, the range of training decides, then the other columns of the file; otherwise it is read as in training, and a note says.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Formats:
-    """The columns of a file that are not read as in training, and what the user is told of columns, as a predicate; by name."""
+    """The columns of a file that are not read as in training, and the notes on columns, as predicates; by name."""
 
     columns: dict[str, Column]
     notes: dict[str, str]
@@ -72,7 +72,7 @@ def has_decimal_mark(column: Column) -> bool:
     return column.kind == "numeric" and column.unit not in CLOCKS and column.role != "ignore"
 
 
-def told_formats(frame: pl.DataFrame, columns: Iterable[Column], decimal: str) -> Formats:
+def given_formats(frame: pl.DataFrame, columns: Iterable[Column], decimal: str) -> Formats:
     """The formats of columns in a file with the given decimal mark."""
     found: dict[str, Column] = {}
     for column in columns:

@@ -94,7 +94,7 @@ def findings_of(column: Column, cells: Cells, n_rows: int, format_note: str | No
     """The findings about a column of the file.
 
     Args:
-        format_note: what the user is told about its decimal mark.
+        format_note: the note on its decimal mark.
     """
     name = column.name
     if not cells.present:
@@ -149,7 +149,7 @@ def _invalid_cells(column: Column, cells: Cells) -> Match:
 
 
 def _range(column: Column, cells: Cells) -> str:
-    """What the user is told about the scale of numbers; empty if it is that of training."""
+    """The note on the scale of numbers; empty if it is that of training."""
     numbers = cells.numbers
     is_strange = numbers.is_strange()
     if not numbers.count or (not is_strange and numbers.count < FEW):
@@ -177,7 +177,7 @@ def _outside(numbers: Numbers, limits: str) -> str:
 
 
 def _range_of_dates(column: Column, cells: Cells) -> str:
-    """What the user is told about dates; empty if they are near those of training."""
+    """The note on dates; empty if they are near those of training."""
     numbers = cells.numbers
     if not numbers.count:
         return ""
@@ -188,7 +188,7 @@ def _range_of_dates(column: Column, cells: Cells) -> str:
 
 
 def _shifted_days(column: Column, sample: Float64) -> str:
-    """What the user is told where training had whole days, and all new dates have the time that midnight has elsewhere."""
+    """The note where training had whole days, and all new dates have the time that midnight has elsewhere."""
     if len(sample) < FEW or not all(
         text and text.endswith("T00:00:00") for text in (column.low_text, column.high_text)
     ):

@@ -85,7 +85,7 @@ def matched_levels(values: pl.Series, column: Column, counted: Levels | None = N
 
 @dataclass(frozen=True)
 class Meant:
-    """A training level, and whether the user is told that a cell means it."""
+    """A training level, and whether a note reports that a cell means it."""
 
     level: str
     is_said: bool

@@ -17,7 +17,7 @@ _OFFSET = re.compile(r"\d:\d\d(?::\d\d)?(?:[.,]\d+)?\s*(?:([+-]\d\d):?(\d\d)?|Z|
 
 
 def offset_note(texts: pl.Series, column: Column) -> str | None:
-    """What the user is told about the offsets in a column of a text file; None if they are as in training.
+    """The note on the offsets in a column of a text file; None if they are as in training.
 
     Moments with an offset become UTC, and others stay as they are: a file with other offsets than the training file may be hours
     away from it. The offset Z changes no moment.

@@ -19,12 +19,12 @@ Float64 = npt.NDArray[np.float64]
 FEW = 6
 """Rows from which a share of them is evidence. Fewer must all be far away."""
 MOSTLY = 0.5
-"""Share of values outside of the training range from which the user is told."""
+"""Share of values outside of the training range from which there is a note."""
 FAR, VERY_FAR = 10.0, 100.0
-"""Distances from the training range, in widths of it, at which a twentieth of the values, or a single one, is told."""
+"""Distances from the training range, in widths of it, at which a twentieth of the values, or a single one, are reported."""
 _SOME = 0.05
 _ALONE, _TOGETHER = 3.0, 1.0
-"""The distance from which one or two rows are told, and from which three to five are."""
+"""The distance from which one or two rows are reported, and from which three to five are."""
 
 _SAMPLE = 4_096
 """Values of a part that are kept for quartiles."""
@@ -89,10 +89,10 @@ class Numbers:
         self.farthest = dict(sorted(found.items(), key=lambda item: -item[1])[:_SHOWN])
 
     def is_strange(self, *, grows: bool = False) -> bool:
-        """Whether the user is told of the values outside of the training range.
+        """Whether to report the values outside of the training range.
 
         Args:
-            grows: new rows are expected beyond the range, as dates are; they are told if they are beyond it by its width.
+            grows: new rows are expected beyond the range, as dates are; they are reported if they are beyond it by its width.
         """
         if not self.count:
             return False

@@ -13,7 +13,7 @@ from tabapp.data.columns import column_of, named_with_likely
 from tabapp.data.forms.missing import missing_cells, strip
 from tabapp.data.forms.moments import read_moments
 from tabapp.data.forms.numbers import parse_numbers
-from tabapp.data.new_rows.decimal_marks import AUTO, detected_formats, has_decimal_mark, told_formats
+from tabapp.data.new_rows.decimal_marks import AUTO, detected_formats, given_formats, has_decimal_mark
 from tabapp.data.new_rows.findings import ORDER, Cells, Match, findings_of, range_of
 from tabapp.data.new_rows.levels import has_levels, matched_levels
 from tabapp.data.new_rows.offsets import offset_note
@@ -173,7 +173,7 @@ class NewRows:
         """Decide in which formats the numbers of the file are written, and read them so."""
         schema = self.schema
         columns = [each for each in schema.columns_of_file if each.name in self._present and has_decimal_mark(each)]
-        formats = detected_formats(frame, columns, typed) if decimal == AUTO else told_formats(frame, columns, decimal)
+        formats = detected_formats(frame, columns, typed) if decimal == AUTO else given_formats(frame, columns, decimal)
         self._notes = formats.notes
         for column in self._compared(schema):
             if column.kind == "datetime" and (note := offset_note(column_of(frame, column.name), column)) is not None:

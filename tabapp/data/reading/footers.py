@@ -23,7 +23,7 @@ _NAMED = 3
 
 
 class Footers:
-    """Tells the rows of a table from lines below it.
+    """Separates the rows of a table from the lines below it.
 
     Args:
         dialect: of the table.

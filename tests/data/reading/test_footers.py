@@ -1,4 +1,4 @@
-"""Lines below a table are no rows, whoever printed them; a value that training knows always is one."""
+"""Lines below a table are no rows, whatever program printed them; a value that training knows always is one."""
 
 from __future__ import annotations
 
