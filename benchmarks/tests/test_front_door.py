@@ -22,7 +22,7 @@ def test_tables_are_read_and_compared(tmp_path: Path, capsys: pytest.CaptureFixt
         ["0", "1"],
         [],
     )
-    assert table.columns["day"] == ("datetime", "feature", None, "%Y-%m-%d")
+    assert table.columns["day"] == ("datetime", "feature", None, "iso")
     assert table.seconds > 0
     assert differences(table, table) == []
     after = msgspec.structs.replace(

@@ -99,7 +99,7 @@ def test_repairs_are_noted_with_what_was_done(bundles, data, tmp_path):
     table.write_text(
         data["binary"].read_text() + "Total" + "," * data["binary"].read_text().split("\n")[0].count(",") + "\n"
     )
-    words = "totals or remarks ('Total') → dropped."
+    words = "totals or remarks ('Total') → dropped; fill in the other cells of a line that is a row."
     for command, *options in (
         (predicting.predict,),
         (predicting.predict, "--check"),

@@ -168,5 +168,6 @@ def test_the_fields_of_a_configuration_are_all_considered() -> None:
     inside = {
         "target", "task", "metric", "quality", "models", "exclude", "validation", "group", "time", "weight", "ignore", "kinds",
         "other_targets", "monotonic", "positive", "device", "name", "delimiter", "encoding", "decimal", "null",
+        "keep_null", "fixed",
     }  # fmt: skip
     assert texts | {"executor"} <= inside | set(OUTSIDE)

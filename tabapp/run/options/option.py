@@ -291,7 +291,19 @@ class Directions(Settings):
 
 
 class Hyperparameters(Settings):
-    """A value for each of several hyperparameters of models, as text or JSON."""
+    """A value for each of several hyperparameters of models, as text or JSON; a record of CSV has several settings."""
+
+    def parse(self, text: str) -> dict[str, str]:
+        return self.combine([super(Hyperparameters, self).parse(item) for item in split_record(text)])
+
+    def text(self, value: Any) -> str:
+        return join_record(super().texts(value))
+
+    def texts(self, value: Any) -> list[str]:
+        return [join_record([each]) for each in super().texts(value)]
+
+    def resolve(self, value: Any, columns: ColumnNames) -> Any:
+        return value
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, str):

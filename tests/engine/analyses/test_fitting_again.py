@@ -16,7 +16,7 @@ from tabapp.engine.analyses.fitting_again import TimeLimit, fit_again
 from tabapp.engine.analyses.learning_curves import measure_row_curve
 from tabapp.engine.finish.export import export_run
 from tabapp.engine.fit.candidates import pilots_of
-from tabapp.engine.plan import make_plan as planning
+from tabapp.engine.plan import device as planning
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.errors import UsageError
 from tabapp.models import registry

@@ -106,7 +106,7 @@ class Run:
     def _add(self, names: Sequence[str]) -> None:
         for name in names:
             plugin = self.plugins[name] = registry.get(name)
-            self.competition.add_model(record_of(plugin, "binary", self.shape, self.plan.device))
+            self.competition.add_model(record_of(plugin, "binary", self.shape, self.plan.device, {}))
 
     def _new_trial(self, name: str) -> Candidate:
         device = self.device_of(name)

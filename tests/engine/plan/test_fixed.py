@@ -45,4 +45,5 @@ def test_what_is_wrong_is_named(key, value, message):
 def test_python_and_the_equivalent_command_take_the_same_values():
     config = config_from_keywords("a.csv", {"set": {"xgboost.max_depth": 3, "npt:base.n_layers": 4}})
     assert config.fixed == {"xgboost.max_depth": "3", "npt:base.n_layers": "4"}
-    assert "--set xgboost.max_depth=3,npt:base.n_layers=4" in command_line(config)
+    assert "--set xgboost.max_depth=3 --set npt:base.n_layers=4" in command_line(config)
+    assert config_from_keywords("a.csv", {"set": "xgboost.max_depth=3,npt:base.n_layers=4"}) == config

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 import tabapp
 from tabapp.cli.main import run_command_line
 from tabapp.errors import UsageError
-from tabapp.run.options.config import RunConfig, command_line, config_from_keywords
+from tabapp.run.options.config import RunConfig, command_line, config_from_keywords, with_exact_names
 
 N_ROWS = 300
 
@@ -41,9 +42,11 @@ def check_directions(path: Path, table: pl.DataFrame) -> None:
 
     def predictions(column: str, value: float) -> np.ndarray:
         rows = table.drop("price", "bought").head(30).with_columns(pl.lit(value).alias(column))
-        if bundle.task == "regression":
-            return np.asarray(bundle.predict(rows), dtype=float)
-        return np.asarray(bundle.predict_proba(rows)["yes"], dtype=float)
+        # Some values are outside of the training range.
+        with warnings.catch_warnings(action="ignore"):
+            if bundle.task == "regression":
+                return np.asarray(bundle.predict(rows), dtype=float)
+            return np.asarray(bundle.predict_proba(rows)["yes"], dtype=float)
 
     ages = np.stack([predictions("age", value) for value in np.linspace(15, 65, 26)], axis=1)
     incomes = np.stack([predictions("income", value) for value in np.linspace(0, 10, 26)], axis=1)
@@ -103,7 +106,8 @@ def test_constraints_that_are_not_possible_are_refused(tmp_path: Path, capsys: p
 
 def test_python_takes_the_same_constraints() -> None:
     assert config_from_keywords("t.csv", {"monotonic": {"age": "+"}}).monotonic == {"age": "+"}
-    assert config_from_keywords("t.csv", {"monotonic": "age=+,a=b=-"}).monotonic == {"age": "+", "a=b": "-"}
+    given = config_from_keywords("t.csv", {"monotonic": "age=+,a=b=-"})
+    assert with_exact_names(given, ["age", "a=b"]).monotonic == {"age": "+", "a=b": "-"}
     with pytest.raises(UsageError, match="monotonic='age=up' is not valid"):
         config_from_keywords("t.csv", {"monotonic": {"age": "up"}})
     with pytest.raises(UsageError, match="does not have the form COLUMN"):
@@ -112,4 +116,4 @@ def test_python_takes_the_same_constraints() -> None:
 
 def test_the_command_of_a_run_contains_them() -> None:
     words = shlex.split(command_line(RunConfig(data="t.csv", monotonic={"age": "+", "income": "-"})))
-    assert words[-2:] == ["--monotonic", "age=+,income=-"]
+    assert words[-4:] == ["--monotonic", "age=+", "--monotonic", "income=-"]

@@ -97,7 +97,9 @@ def scripts(contents: Contents, task: str, text: str) -> dict[str, str]:
         params = msgspec.to_builtins(kind())
         if MONOTONIC in kind.__struct_fields__:
             params[MONOTONIC] = {changed.schema.features[0].name: 1}
-        made[name] = _script(changed.manifest, changed.schema, Candidate(name, 0, 1.0, params, ()), state, 10, None)
+        made[name] = _script(
+            changed.manifest, changed.schema, Candidate(name, 0, 1.0, params, ()), state, 10, None, 0.0
+        )
     return made
 
 
