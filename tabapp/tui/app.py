@@ -238,9 +238,21 @@ class TabappApp(App[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         self.set_class(self.console.color_system == "standard" and not self.is_headless, "-sixteen")
+        self.app_resume_signal.subscribe(self, self._draw_again)
         # The engine starts after the first frame, which it would slow down.
         self.call_after_refresh(lambda: self.run_worker(self._follow(), name="follow"))
         self.set_interval(FLUSH_SECONDS, self.draw_changes)
+
+    def action_suspend_process(self) -> None:
+        """Return to the shell until it brings the program back; a browser has none."""
+        if self._driver is None or not self._driver.can_suspend:
+            self.notify("There is no shell to return to here.", severity="warning")
+        else:
+            super().action_suspend_process()
+
+    def _draw_again(self, app: App[Any]) -> None:
+        """Draw everything after the shell had the terminal."""
+        self.refresh(layout=True)
 
     async def _follow(self) -> None:
         if self.STARTS_ENGINE:

@@ -145,6 +145,7 @@ CASES: dict[str, Case] = {
     **{f"view.{view}": Case(shows(view), "after", before=keys("8" if view != "log" else "1")) for _, view, _ in TABS},
     "app.theme": Case(lambda driver: lambda: isinstance(driver.app.screen, CommandPalette) and "nord" in driver.text(), "after"),
     "app.help": Case(dialog(Reading, "Help", "All models of the run"), "after"),
+    "app.suspend": Case(says("There is no shell to return to here"), "after"),
     "app.palette": Case(lambda driver: lambda: isinstance(driver.app.screen, CommandPalette), "after"),
     "app.quit": Case(lambda driver: lambda: not driver.app.is_running, "after"),
 }  # fmt: skip

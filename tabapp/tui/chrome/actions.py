@@ -274,6 +274,8 @@ ACTIONS: tuple[Action, ...] = (
            "Explain the panels and numbers of this screen and list its keys."),
     Action("app.quit", "q,ctrl+q,ctrl+c", "app.request_quit", "everywhere", ALWAYS, "tabapp: quit", "Quit",
            "Quit. While a run is in progress, choose whether it continues in the background."),
+    Action("app.suspend", "ctrl+z", "app.suspend_process", "everywhere", ALWAYS, "tabapp: suspend", "",
+           "Return to the shell; fg brings the screen back. A run that is in progress continues."),
     Action("app.palette", "ctrl+p", "app.command_palette", "everywhere", ALWAYS, "palette: open", "",
            "Search all actions by name."),
 )
