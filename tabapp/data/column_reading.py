@@ -57,42 +57,63 @@ class ColumnReading(msgspec.Struct, frozen=True, kw_only=True):
     time_zone: str | None = None
 
 
-def read_column(frame: pl.DataFrame, column: Column, schema: Schema) -> ColumnReading:
-    """How a column of a table of text is read.
+def read_columns(frame: pl.DataFrame, schema: Schema) -> list[ColumnReading]:
+    """How each of `Schema.columns_of_file` is read.
 
     Args:
-        column: a column of the file in the schema of the table.
+        frame: the table from which the schema was inferred, as text.
     """
-    if column.name not in frame.columns:
-        return ColumnReading(form="not read")
-    texts = strip(column_of(frame, column.name))
+    present, companions = set(frame.columns), schema.companions
+    return [
+        _read(strip(column_of(frame, column.name)), column, companions.get(column.name))
+        if column.name in present
+        else ColumnReading(form="not read")
+        for column in schema.columns_of_file
+    ]
+
+
+def _read(texts: pl.Series, column: Column, companion: Column | None) -> ColumnReading:
+    facts = ColumnReading(
+        form=_FORMS.get(column.kind, "text"),
+        empty=texts.null_count(),
+        marks_column=None if companion is None else companion.name,
+        date_form=column.datetime_format,
+        time_zone=column.zone,
+    )
+    if column.kind == "numeric":
+        facts = msgspec.structs.replace(
+            facts,
+            form="duration" if column.unit in CLOCKS else "number",
+            decimal=column.decimal,
+            thousands=column.thousands,
+            unit=column.unit,
+            notation=column.notation,
+        )
+    if _are_plain_numbers(texts, column) and facts.empty < len(texts):
+        return msgspec.structs.replace(facts, values=len(texts) - facts.empty)
     missing = missing_cells(texts, column)
-    present = texts.set(missing, None)
-    companion = schema.companions.get(column.name)
-    marks = marks_in(present, column)
-    has_value = typed_column(present, column).is_not_null()
-    aside = present.filter(present.is_not_null() & ~has_value)
+    known = texts.set(missing, None)
+    marks, has_value = marks_in(known, column), typed_column(known, column).is_not_null()
+    aside = known.filter(known.is_not_null() & ~has_value)
     is_mark = has_value if companion is None else has_value | marks.is_in(list(companion.levels))
     n_values = int(has_value.sum())
-    form = _FORMS.get(column.kind, "text") if n_values else "empty"
-    is_number, is_duration = column.kind == "numeric", column.unit in CLOCKS
-    return ColumnReading(
-        form="duration" if is_duration and n_values else form,
+    return msgspec.structs.replace(
+        facts,
+        form=facts.form if n_values else "empty",
         values=n_values,
-        empty=texts.null_count(),
         read_as_missing=_counted(texts.filter(missing & texts.is_not_null())),
         kept=_counted(texts.filter(texts.is_in(list(column.kept_spellings)))) if column.kept_spellings else {},
         set_aside=_counted(aside),
         set_aside_cells=len(aside),
         marks=_counted(marks.filter(marks.is_not_null() & is_mark)),
-        marks_column=None if companion is None else companion.name,
-        decimal=column.decimal if is_number else None,
-        thousands=column.thousands if is_number else None,
-        unit=column.unit if is_number else None,
-        notation=column.notation if is_number else None,
-        date_form=column.datetime_format,
-        time_zone=column.zone,
     )
+
+
+def _are_plain_numbers(texts: pl.Series, column: Column) -> bool:
+    """Whether every cell is empty or a finite number without anything beside it, which most columns of wide tables are."""
+    if column.kind != "numeric" or column.missing_spellings or (column.decimal, column.unit) != (".", None):
+        return False
+    return int(texts.cast(pl.Float64, strict=False).is_finite().sum()) == len(texts) - texts.null_count()
 
 
 def _counted(texts: pl.Series) -> dict[str, int]:

@@ -8,7 +8,7 @@ import msgspec
 import polars as pl
 
 from tabapp.data.checks.registry import most_important_first
-from tabapp.data.column_reading import ColumnReading, read_column
+from tabapp.data.column_reading import ColumnReading, read_columns
 from tabapp.data.infer import compare_with_test, infer_schema
 from tabapp.data.reading.read import Reading
 from tabapp.data.schema import Column, DataWarning, Kind, Role, Schema
@@ -114,7 +114,7 @@ def make_profile(file: str, reading: Reading, schema: Schema, metric: str, n_mor
             bytes=reading.n_bytes,
             repairs=tuple(reading.warnings),
         ),
-        columns=tuple(_column_profile(column, reading.frame, schema) for column in schema.columns_of_file),
+        columns=tuple(map(_column_profile, schema.columns_of_file, read_columns(reading.frame, schema))),
         target=schema.target,
         target_reason=schema.target_reason,
         task=schema.task,
@@ -125,9 +125,9 @@ def make_profile(file: str, reading: Reading, schema: Schema, metric: str, n_mor
     )
 
 
-def _column_profile(column: Column, frame: pl.DataFrame, schema: Schema) -> ColumnProfile:
+def _column_profile(column: Column, reading: ColumnReading) -> ColumnProfile:
     facts: dict[str, Any] = {
         name: getattr(column, name) for name in ColumnProfile.__struct_fields__ if name != "reading"
     }
     facts["levels"] = column.levels[:_LEVELS]
-    return ColumnProfile(**facts, reading=read_column(frame, column, schema))
+    return ColumnProfile(**facts, reading=reading)
