@@ -101,7 +101,7 @@ def test_run_continues_in_the_background_and_can_be_attached(wide: Terminal, tmp
     wide.wait("Leaderboard", "LightGBM")
     wide.keys("q")
     wide.wait("Run in progress", "Keep running in the background")
-    wide.keys("k")
+    wide.keys("b")
     screen = wide.wait("EXIT=0")
     folder = newest_run(runs)
     assert "continues in the background" in screen

@@ -74,7 +74,7 @@ class Replayed(Driver):
         if scope == "table":
             if not isinstance(self.app.screen, WholeTable):
                 await self.enter("data")
-                await self.press("p")
+                await self.press("a")
                 await self.until(lambda: isinstance(self.app.screen, WholeTable))
         elif scope == "row":
             if not isinstance(self.app.screen, RowView):

@@ -158,7 +158,7 @@ async def test_an_engine_that_cannot_start_shows_the_error(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("key", "commands", "exit_code"), [("k", [], 0), ("d", ["abort"], 130), ("f", ["finish"], 0), ("escape", [], None)]
+    ("key", "commands", "exit_code"), [("b", [], 0), ("d", ["abort"], 130), ("f", ["finish"], 0), ("escape", [], None)]
 )
 async def test_quitting_a_run_in_progress_asks_what_to_do(tmp_path, monkeypatch, key, commands, exit_code):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:

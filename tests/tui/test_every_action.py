@@ -88,10 +88,12 @@ CASES: dict[str, Case] = {
     "models.unmark": Case(changes(lambda screen: screen.query_one("#models").marked), before=other_model_marked),
     "models.details": Case(dialog(Reading, "LightGBM")),
     "models.copy": Case(copies("learning_rate")),
-    **{f"models.{name}": case for name, case in STEERING.items() if name != "stop_model"},
+    "models.pause": Case(sends("pause", "resume")),
+    **{f"models.{name}": case for name, case in STEERING.items()},
     "models.picture": Case(changes(lambda screen: str(screen.query_one("#pictures").border_subtitle))),
     "models.picture.previous": Case(changes(lambda screen: str(screen.query_one("#pictures").border_subtitle))),
     "models.charts": Case(says("All panels are shown")),
+    "tuning.pause": Case(sends("pause", "resume")),
     **{f"tuning.{name}": case for name, case in STEERING.items()},
     "tuning.model": Case(dialog(Choice, "Show the trials of", "all models")),
     "tuning.details": Case(dialog(Reading, "LightGBM #0")),
@@ -134,7 +136,7 @@ CASES: dict[str, Case] = {
     "log.next": Case(changes(lambda screen: screen.query_one(LogTable).key), "after", before=text_is_searched),
     "log.previous": Case(changes(lambda screen: screen.query_one(LogTable).key), "after", before=text_is_searched),
     "log.level": Case(
-        changes(lambda screen: str(screen.query_one(LogTable).border_title)), "after", after=keys("l", "l", "l")
+        changes(lambda screen: str(screen.query_one(LogTable).border_title)), "after", after=keys("L", "L", "L")
     ),
     "log.follow": Case(changes(lambda screen: screen.query_one(LogTable).key), "after", before=scrolled_up),
     "log.details": Case(dialog(Reading), "after"),

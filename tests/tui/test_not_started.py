@@ -43,7 +43,7 @@ async def test_models_not_started_are_one_line_that_enter_opens(tmp_path, monkey
         await driver.press("j", "enter")
         await driver.until(lambda: isinstance(driver.app.screen, Reading))
         await driver.sees("Model 0", "not started within the budget")
-        await driver.press("escape", "k" if table is Models else "up", "enter")
+        await driver.press("escape", "k", "enter")
         await driver.until(lambda: len(models.rows) == shown)
 
 

@@ -189,38 +189,44 @@ async def test_the_cursor_stays_on_its_model_while_ranks_change(tmp_path, monkey
         assert [row.key for row in table.rows][:2] == ["lightgbm", "ensemble"]
 
 
-@pytest.mark.parametrize("key", ["p", "space"])
-async def test_pause_and_resume(tmp_path, monkeypatch, key):
+@pytest.mark.parametrize("view", ["1", "3", "4"])
+async def test_pause_and_resume(tmp_path, monkeypatch, view):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
-        await driver.press(key)
+        await driver.press(view, "space", "p")
         assert driver.commands() == [{"command": "pause"}]
         await driver.write(
             ev.StageChanged(t=recordings.START + 76, stage="fitting", paused=True, deadline=recordings.DEADLINE)
         )
         await driver.sees("‖ paused")
-        await driver.press(key)
+        await driver.press("p")
         assert driver.commands()[-1] == {"command": "resume"}
 
 
-async def test_k_stops_the_model_under_the_cursor_when_confirmed(tmp_path, monkeypatch):
+async def test_x_stops_the_model_under_the_cursor_when_confirmed(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
-        await driver.press("k")
+        await driver.press("x")
         await driver.sees("The ensemble consists of the other models")
-        await driver.press("down", "k")
+        await driver.press("down", "x")
         await wait_for(driver, Decision)
-        await driver.press("k", "escape")
-        assert driver.commands() == [], "k moves nothing and confirms nothing"
-        await driver.press("k", "y")
+        await driver.press("x", "escape")
+        assert driver.commands() == [], "the key that asked confirms nothing"
+        await driver.press("x", "enter")
+        assert driver.commands() == [], "the cursor is on Cancel"
+        await driver.press("x", "k", "enter")
         assert driver.commands() == [{"command": "stop_model", "model": "catboost"}]
-        await driver.press("G", "k")
+        await driver.press("x", "y")
+        assert driver.commands() == [{"command": "stop_model", "model": "catboost"}] * 2
+        await driver.press("G", "x")
         await driver.sees("TabPFN cannot be steered")
 
 
-async def test_f_finishes_when_confirmed(tmp_path, monkeypatch):
+async def test_finishing_happens_only_when_confirmed(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
-        await driver.press("f", "escape")
+        await driver.press("F", "escape")
         assert driver.commands() == []
-        await driver.press("f", "enter")
+        await driver.press("F", "enter")
+        assert driver.commands() == [], "the cursor is on Cancel"
+        await driver.press("F", "y")
         assert driver.commands() == [{"command": "finish"}]
 
 
@@ -262,7 +268,7 @@ async def test_charts_take_the_place_of_the_leaderboard_on_a_narrow_terminal(tmp
 
 async def test_nothing_can_be_asked_of_a_run_that_has_ended(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.finished(), attach=True, engine_runs=False) as driver:
-        await driver.press("p", "k", "f")
+        await driver.press("p", "x", "F")
         await driver.sees("The run has ended")
         assert driver.commands() == []
 
@@ -421,6 +427,6 @@ async def test_tabs_keys_and_rows_can_be_clicked(tmp_path, monkeypatch):
         column = driver.text().splitlines()[1].index("2 Data")
         await driver.pilot.click(offset=(column, 1))
         await driver.sees("Equivalent command")
-        column = driver.text().splitlines()[-1].index("p Rows")
+        column = driver.text().splitlines()[-1].index("a Rows")
         await driver.pilot.click(offset=(column, 35))
         await wait_for(driver, WholeTable)

@@ -263,7 +263,7 @@ DIALOGS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
     "quit": ("cancer", during, going("1", "q")),
     "more-budget": ("cancer", during, going("1", "plus", move="lightgbm")),
     "target": ("wine", before, going("2", "t")),
-    "file": ("wine", after, going("6", "o")),
+    "file": ("wine", after, going("6", "enter")),
 }
 
 

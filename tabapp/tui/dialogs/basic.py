@@ -22,12 +22,18 @@ from tabapp.tui.viewmodels.texts import MUTED, count
 
 @dataclass(frozen=True)
 class Option:
-    """An option: returned value, label and note. `key` selects it directly in a `Decision`."""
+    """An option: returned value, label and note.
+
+    Attributes:
+        key: selects it directly in a `Decision`.
+        dangerous: ends or deletes something, so that a `Decision` does not open with the cursor on it.
+    """
 
     value: str
     label: str
     note: str = ""
     key: str = ""
+    dangerous: bool = False
 
 
 class Dialog(ModalScreen[str | None]):
@@ -150,7 +156,7 @@ class Ask(Dialog):
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog", classes="ask"):
             yield Static(Content(self._message), id="message")
-            yield Input(self._value, id="typed", compact=True, select_on_focus=False)
+            yield Input(self._value, id="typed", compact=True)
             yield Static("", id="problem")
             yield Static(Content.styled(self.KEYS, MUTED))
 
@@ -164,7 +170,10 @@ class Ask(Dialog):
 
 
 class Decision(Dialog):
-    """Choose by a key, or with the arrow keys and Enter. `stay` labels the option of Escape, which changes nothing."""
+    """Choose by a key, or with the arrow keys and Enter. `stay` labels the option of Escape, which changes nothing.
+
+    The cursor starts on the first option that is not dangerous.
+    """
 
     def __init__(self, title: str, message: str, options: Sequence[Option], *, stay: str = "Cancel") -> None:
         super().__init__(title)
@@ -176,10 +185,11 @@ class Decision(Dialog):
         with Vertical(id="dialog", classes="decision"):
             yield Static(Content(self._message), id="message")
             columns = [Column("key", width=3), Column("label"), Column("note", flexible=True)]
-            yield Table(columns, header=False, letter_k=False, id="options")
+            yield Table(columns, header=False, id="options")
 
     def on_mount(self) -> None:
         self._fill()
+        self._go_to_safe_option()
 
     def ask(self, title: str, message: str, options: Sequence[Option]) -> None:
         """Replace the question after the state of the run has changed."""
@@ -187,7 +197,13 @@ class Decision(Dialog):
         if asked != (self._title, self._message, self._options):
             self._title, self._message, self._options = asked
             self.query_one("#message", Static).update(Content(message))
+            known = self.query_one(Table).key
             self._fill()
+            if known not in [option.value for option in self._options]:
+                self._go_to_safe_option()
+
+    def _go_to_safe_option(self) -> None:
+        self.query_one(Table).move_to_key(next(option.value for option in self._options if not option.dangerous))
 
     def _fill(self) -> None:
         set_titles(self.query_one("#dialog"), self._title)

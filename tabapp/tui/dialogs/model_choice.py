@@ -50,7 +50,7 @@ class ModelChoice(Dialog):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog", classes="models"):
-            yield Table(COLUMNS, id="options", letter_k=True)
+            yield Table(COLUMNS, id="options")
             yield Static("", id="message")
             yield Static(Content.styled(KEYS, MUTED))
 

@@ -97,9 +97,8 @@ class Table(ScrollView, can_focus=True):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"table--header", "table--cursor", "table--cursor-blurred"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1)", show=False),
+        Binding("up,k", "move(-1)", show=False),
         Binding("down,j", "move(1)", show=False),
-        Binding("k", "up_by_letter", show=False),
         Binding("pageup,ctrl+u", "page(-1)", show=False),
         Binding("pagedown,ctrl+d", "page(1)", show=False),
         Binding("home,g", "move_to(0)", show=False),
@@ -138,7 +137,6 @@ class Table(ScrollView, can_focus=True):
         *,
         wide: bool = False,
         header: bool = True,
-        letter_k: bool = True,
         id: str | None = None,  # noqa: A002
         empty: str = "",
     ) -> None:
@@ -148,7 +146,6 @@ class Table(ScrollView, can_focus=True):
         self._index = 0
         self._wide = wide
         self._header = int(header)
-        self._letter_k = letter_k
         self._empty = empty
         self._natural: list[int] = []
         self._widths = [0] * len(self._columns)
@@ -270,8 +267,6 @@ class Table(ScrollView, can_focus=True):
             self.scroll_to(y=self._index - page + 1, animate=False, force=True, immediate=True)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "up_by_letter":
-            return self._letter_k
         if action == "select":
             # Without rows, Enter belongs to the screen.
             return bool(self._rows)
@@ -281,9 +276,6 @@ class Table(ScrollView, can_focus=True):
 
     def action_move(self, rows: int) -> None:
         self._move(self._index + rows)
-
-    def action_up_by_letter(self) -> None:
-        self._move(self._index - 1)
 
     def action_page(self, pages: int) -> None:
         self._move(self._index + pages * max(1, self.size.height - self._header - 1))

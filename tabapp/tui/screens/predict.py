@@ -70,7 +70,9 @@ class PredictView(RunView):
             Column("compared with the training data", flexible=True),
         ]
         yield Table(
-            columns, id="findings", empty="o chooses a file. Its differences from the training schema appear here."
+            columns,
+            id="findings",
+            empty="Press enter to choose a file. Its differences from the training schema appear here.",
         )
         yield Table([], wide=True, id="predictions", empty="The first predictions appear here.")
 
@@ -152,7 +154,7 @@ class PredictView(RunView):
     def _show_findings(self, checked: Checked | None) -> None:
         table = self.query_one("#findings", Table)
         if checked is None:
-            table.set_empty("o chooses a file. Its differences from the training schema appear here.")
+            table.set_empty("Press enter to choose a file. Its differences from the training schema appear here.")
             table.show([])
             return
         table.set_empty("✓ The file matches the training schema.")
@@ -213,7 +215,7 @@ class PredictView(RunView):
     def _is_ready(self, *, with_file: bool = True) -> bool:
         lacking = lacking_bundle(self.snapshot.state, self.snapshot.trouble, self._bundle)
         if not lacking and with_file and self._job.file is None:
-            lacking = "o chooses the file to predict first."
+            lacking = "Press enter to choose the file to predict first."
         if lacking:
             self.notify(lacking, severity="warning", markup=False)
         return not lacking
@@ -266,7 +268,7 @@ class PredictView(RunView):
             dialog = Decision(
                 f"Replace {job.output.name}?",
                 f"{short_path(job.output)} already exists.",
-                [Option("replace", "Replace it", key="y")],
+                [Option("replace", "Replace it", key="y", dangerous=True)],
             )
             self.tabapp.push_screen(dialog, lambda answer: self._begin() if answer else None)
         else:

@@ -8,7 +8,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from tabapp.run.record import commands as cmd
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Decision, Option, Reading
 from tabapp.tui.parts.table import Table
@@ -89,10 +88,6 @@ class RunningView(SteerableView):
         else:
             self.warn(NO_MODEL)
 
-    def action_pause(self) -> None:
-        if self.is_under_way():
-            self.tabapp.send(cmd.Resume() if self.snapshot.state.paused else cmd.Pause())
-
     def steered_model(self) -> str | None:
         return self.query_one(Leaderboard).model
 
@@ -101,7 +96,7 @@ class RunningView(SteerableView):
             dialog = Decision(
                 "Finish now?",
                 "Fitting stops, and the best models so far become the bundle.",
-                [Option("finish", "Finish now", key="y")],
+                [Option("finish", "Finish now", key="y", dangerous=True)],
             )
             self.tabapp.push_screen(dialog, lambda answer: self.tabapp.finish() if answer else None)
 

@@ -154,7 +154,7 @@ class RunsView(RunView):
             dialog = Decision(
                 f"Delete {run.run}?",
                 f"{run.data or 'Unknown data'}{best}.{bundle} This cannot be undone.",
-                [Option("delete", "Delete it", str(run.folder.path), "y")],
+                [Option("delete", "Delete it", str(run.folder.path), "y", dangerous=True)],
             )
             self.tabapp.push_screen(dialog, lambda answer: self._delete(run) if answer else None)
 

@@ -40,6 +40,10 @@ class SteerableView(RunView):
             return None
         return row
 
+    def action_pause(self) -> None:
+        if self.is_under_way():
+            self.tabapp.send(cmd.Resume() if self.snapshot.state.paused else cmd.Pause())
+
     def action_stop_model(self) -> None:
         row = self._steered()
         if row is None:
@@ -50,8 +54,8 @@ class SteerableView(RunView):
         dialog = Decision(
             f"Stop {row.title}?",
             "Its running fits end and its further trials are canceled. Its results so far stay on the leaderboard; "
-            "press k to resume the model.",
-            [Option("stop", f"Stop {row.title}", key="y")],
+            "press x to resume the model.",
+            [Option("stop", f"Stop {row.title}", key="y", dangerous=True)],
         )
         self.tabapp.push_screen(
             dialog, lambda answer: self.tabapp.send(cmd.StopModel(model=row.model)) if answer else None

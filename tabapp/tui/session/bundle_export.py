@@ -28,7 +28,7 @@ def ask_for_export(app: Host) -> None:
     finished = app.whole_state.finished
     if finished is None:
         app.notify(
-            "The bundle is written when the run ends. To finish the run now, press f on screen 1.", severity="warning"
+            "The bundle is written when the run ends. To finish the run now, press F on screen 1.", severity="warning"
         )
         return
     bundle = bundle_of(app.folder, finished, is_own=app.is_own)

@@ -68,9 +68,9 @@ class Quitting:
             title = "The run has ended" if state.finished is not None else "The engine has stopped"
             return title, " · ".join(facts), [Option("keep", "Quit", attach, "q")]
         options = [
-            Option("keep", "Keep running in the background", attach, "k"),
-            Option("finish", "Finish now", "stop fitting and save the bundle", "f"),
-            Option("discard", "Discard and quit", "stop the run without a bundle", "d"),
+            Option("keep", "Keep running in the background", attach, "b"),
+            Option("finish", "Finish now", "stop fitting and save the bundle", "f", dangerous=True),
+            Option("discard", "Discard and quit", "stop the run without a bundle", "d", dangerous=True),
         ]
         return "Run in progress", " · ".join(facts), options
 

@@ -110,7 +110,7 @@ class Explanation(Table):
     """A row for each feature. A narrow table has one bar, of the measure that sorts."""
 
     def __init__(self) -> None:
-        super().__init__([], letter_k=True, id="explanation")
+        super().__init__([], id="explanation")
         set_titles(self, "Importance")
         self.sort = "permutation"
         self.analysis = ""

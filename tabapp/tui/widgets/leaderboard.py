@@ -119,7 +119,7 @@ class Leaderboard(ModelTable):
     """Shows the leaderboard of a snapshot. The key k belongs to the screen, which stops a model with it."""
 
     def __init__(self) -> None:
-        super().__init__(columns_for(RunState()), letter_k=False, id="leaderboard", empty=WAITING)
+        super().__init__(columns_for(RunState()), id="leaderboard", empty=WAITING)
         set_titles(self, "Leaderboard")
         self.sort = "rank"
         self.filter = ""

@@ -66,7 +66,7 @@ class Trials(Table):
     """All trials, or those of one model; the key k belongs to the screen, which stops a model with it."""
 
     def __init__(self) -> None:
-        super().__init__([], id="trials", letter_k=False, empty="Waiting for the first trial…")
+        super().__init__([], id="trials", empty="Waiting for the first trial…")
         set_titles(self, "Trials")
         self.sort = "newest"
         self.filter = ""

@@ -66,11 +66,11 @@ async def test_levels(tmp_path, monkeypatch):
         await driver.press("8")
         kinds = lambda: {row.cells[1].plain for row in log_of(driver).rows}  # noqa: E731
         await driver.until(lambda: {"fit", "trial", "engine", "error"} <= kinds())
-        await driver.press("l")
+        await driver.press("L")
         await driver.until(lambda: "fit" not in kinds() and "trial" in kinds())
-        await driver.press("l")
+        await driver.press("L")
         await driver.until(lambda: kinds() == {"error"})
-        await driver.press("l")
+        await driver.press("L")
         await driver.sees("Log · engine output", "[LightGBM] a warning of the library")
         assert kinds() == {"engine"}
 

@@ -62,7 +62,7 @@ async def test_two_marked_models_stand_side_by_side(tmp_path, monkeypatch, size)
         assert models.compared == (first, second), "both are marked, so the cursor does not matter"
         await driver.press("space")
         assert models.marked == (second, models.key), "a third mark replaces the oldest"
-        await driver.press("u")
+        await driver.press("U")
         assert models.compared == (models.key,)
 
 
@@ -167,5 +167,5 @@ async def test_y_copies_the_best_parameters(tmp_path, monkeypatch):
 
 async def test_before_the_first_model(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.opening(), size=NARROW) as driver:
-        await driver.press("3", "space", "enter", "y", "u", "c")
+        await driver.press("3", "space", "enter", "y", "U", "c")
         await driver.sees("No model yet.")

@@ -52,7 +52,7 @@ async def choose(driver, file) -> PredictView:
     await driver.press("6")
     await driver.until(lambda: isinstance(driver.app.screen, PredictView))
     screen = driver.app.screen
-    await driver.press("o")
+    await driver.press("f")
     await driver.until(lambda: isinstance(driver.app.screen, FileChoice))
     await driver.paste(str(file))
     await driver.press("enter")
@@ -73,7 +73,7 @@ async def test_without_a_bundle_it_says_what_to_do(tmp_path, monkeypatch, events
     async with drive(tmp_path, monkeypatch, events, size=size) as driver:
         await driver.press("6")
         await driver.until(lambda: all(word in " ".join(driver.text().split()) for word in words))
-        await driver.press("o", "ctrl+r", "w")
+        await driver.press("enter", "f", "ctrl+r", "w")
         assert isinstance(driver.app.screen, PredictView), "nothing is asked that cannot be done"
 
 
@@ -115,7 +115,7 @@ async def test_a_start_while_the_file_is_looked_at_comes_after_it(tmp_path, monk
 
     monkeypatch.setattr(Prediction, "_hear", hear_when_allowed)
     async with drive(tmp_path, monkeypatch, finished(bundle)) as driver:
-        await driver.press("6", "o")
+        await driver.press("6", "enter")
         await driver.paste(str(file))
         await driver.press("enter")
         screen = driver.app.screen
@@ -131,7 +131,7 @@ async def test_a_start_while_the_file_is_looked_at_comes_after_it(tmp_path, monk
         assert began == [bundle]
         # Stopped before the file is known, nothing begins; the same key then looks and predicts.
         answers.clear()
-        await driver.press("o")
+        await driver.press("f")
         await driver.until(lambda: isinstance(driver.app.screen, FileChoice))
         await driver.paste(str(file))
         await driver.press("enter", "ctrl+r", "x")
@@ -151,7 +151,7 @@ async def test_what_goes_wrong_is_one_sentence(tmp_path, monkeypatch, bundle, fi
         await driver.sees("needs a model that is not usable here")
         assert not screen._job.output.exists()
         file.write_text("")
-        await driver.press("o")
+        await driver.press("f")
         await driver.until(lambda: isinstance(driver.app.screen, FileChoice))
         await driver.paste(str(file))
         await driver.press("enter")
@@ -287,7 +287,7 @@ async def test_paths_complete(tmp_path, monkeypatch, bundle, file):
     assert [text for text, _, _ in found] == [f"{tmp_path}/new_rows.csv", f"{tmp_path}/new_folder/"]
     assert entries(f"{tmp_path}/nowhere/x") == []
     async with drive(tmp_path, monkeypatch, finished(bundle)) as driver:
-        await driver.press("6", "o")
+        await driver.press("6", "enter")
         await driver.until(lambda: isinstance(driver.app.screen, FileChoice))
         await driver.paste(f"{tmp_path}/new_f")
         await driver.press("tab")

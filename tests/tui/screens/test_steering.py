@@ -38,7 +38,7 @@ async def tell(driver, model="catboost", **changes):
 async def test_a_model_is_stopped_and_resumed(tmp_path, monkeypatch, view):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await go(driver, view)
-        await driver.press("k")
+        await driver.press("x")
         await driver.sees("Stop CatBoost?", "Its running fits end")
         await driver.press("y")
         assert driver.commands() == [{"command": "stop_model", "model": "catboost"}]
@@ -46,7 +46,7 @@ async def test_a_model_is_stopped_and_resumed(tmp_path, monkeypatch, view):
         await driver.press("1")
         await driver.sees("■ stopped by you")
         await go(driver, view)
-        await driver.press("k")
+        await driver.press("x")
         assert driver.commands()[-1] == {"command": "resume_model", "model": "catboost"}
 
 
@@ -61,8 +61,8 @@ async def test_the_list_of_models_says_who_was_stopped(tmp_path, monkeypatch):
     ("view", "key"),
     [
         ("run", "P"),
-        pytest.param("tuning", "p", marks=pytest.mark.slow),
-        pytest.param("models", "p", marks=pytest.mark.slow),
+        pytest.param("tuning", "P", marks=pytest.mark.slow),
+        pytest.param("models", "P", marks=pytest.mark.slow),
     ],
 )
 async def test_a_model_is_paused_and_resumed(tmp_path, monkeypatch, view, key):
@@ -137,7 +137,7 @@ async def test_a_model_is_kept_out_of_the_ensemble_and_taken_back(tmp_path, monk
         assert driver.commands()[-1] == {"command": "ensemble", "model": "catboost", "include": True}
 
 
-@pytest.mark.parametrize("key", ["k", "P", "i"])
+@pytest.mark.parametrize("key", ["x", "P", "i"])
 async def test_what_cannot_be_steered_says_why(tmp_path, monkeypatch, key):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await driver.press(key)
@@ -152,12 +152,12 @@ async def test_what_cannot_be_steered_says_why(tmp_path, monkeypatch, key):
 
 async def test_nothing_is_steered_before_after_and_while_the_bundle_is_saved(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
-        await driver.press("4", "k", "p", "plus", "i")
+        await driver.press("4", "x", "P", "plus", "i")
         assert driver.commands() == []
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await go(driver, "run")
         await driver.write(ev.StageChanged(t=recordings.START + 76, stage="exporting", deadline=recordings.DEADLINE))
-        await driver.press("k")
+        await driver.press("x")
         await driver.sees("has finished fitting")
         await driver.press("plus", "P", "i")
         assert driver.commands() == []

@@ -30,7 +30,7 @@ def file(tmp_path):
 
 async def open_table(driver) -> Grid:
     await driver.until(lambda: driver.app.screen.rows.layout.names)
-    await driver.press("p")
+    await driver.press("a")
     await driver.until(lambda: isinstance(driver.app.screen, WholeTable))
     return driver.app.screen.query_one(Grid)
 
