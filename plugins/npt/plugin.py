@@ -6,12 +6,12 @@ in Deep Learning". Predictions attend to training rows and their targets, so sav
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -20,7 +20,8 @@ from tabapp.features.arrays import UNSEEN, FeatureRecipe, Table
 from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Plugin, Shape, Task, Trial
 from tabapp.nn.costs import BASE_BYTES, CELL_BYTES
 from tabapp.nn.training.memory import is_out_of_memory
-from tabapp.nn.training.objective import Objective, target_of
+from tabapp.nn.training.objective import Objective, labeled_rows, target_of
+from tabapp.nn.training.shared_trunk import partly_labeled
 from tabapp.nn.training.stopping import criterion
 from tabapp.nn.training.trainer import seed_everything
 
@@ -175,6 +176,7 @@ class NPT(Plugin):
                 strata=torch.cat(
                     [strata, torch.full((len(valid),), -1), *(torch.full((len(part),), UNLABELED) for part in more)]
                 ),
+                own=None if objective is None else saved.target,
             )
             first = stratified_order(strata, chooser)[: params.context_rows]
             seen = known.take(first).hiding(always_hidden)
@@ -205,7 +207,13 @@ class NPT(Plugin):
         objective = saved.objective
         known, strata = saved.entries(train, with_target=True), _strata(train, objective)
         if objective is None or not objective.is_constant:
-            rows = Rows(entries=known.to(device), weight=_weights(train, 0).to(device), strata=strata)
+            more = _unlabeled_entries(saved, context, len(train))
+            rows = Rows(
+                entries=Entries.joined([known, *more]).to(device),
+                weight=_weights(train, sum(map(len, more))).to(device),
+                strata=torch.cat([strata, *(torch.full((len(part),), UNLABELED) for part in more)]),
+                own=None if objective is None else saved.target,
+            )
             train_steps(network, rows, params, n_steps, planned, context)
         stored = known.hiding(saved.attributes.targets if params.target_masking >= 1 else ())
         chooser = torch.Generator().manual_seed(context.seed)
@@ -293,7 +301,7 @@ def _plan(train: Table, params: NPTParams, context: FitContext) -> SavedNPT:
     spec = context.features
     objective = None
     if train.target is not None:
-        objective = Objective.fit(train.take(_labeled(train, context.task)), context)
+        objective = Objective.fit(train.take(labeled_rows(train, context.task)), context)
     regression = objective is not None and objective.task == "regression"
     n_levels = [cardinality - 1 for cardinality in spec.cardinalities]
     others = _other_scales(train, context) if params.other_targets and objective is not None else ()
@@ -322,11 +330,13 @@ def _plan(train: Table, params: NPTParams, context: FitContext) -> SavedNPT:
 
 
 def _other_scales(train: Table, context: FitContext) -> tuple[OtherScale, ...]:
-    """The other targets of the training rows; a number that is constant or missing everywhere keeps its units."""
+    """The other targets of the rows to learn from; a number that is constant or missing everywhere keeps its units."""
     if train.others is None:
         return ()
+    partly = partly_labeled(context.unlabeled, len(train))
+    others = train.others if partly is None or partly.others is None else np.vstack([train.others, partly.others])
     found: list[OtherScale] = []
-    for values, other in zip(train.others.T, context.other_targets, strict=True):
+    for values, other in zip(others.T, context.other_targets, strict=True):
         known = values[np.isfinite(values)]
         is_scaled = other.n_classes == 1 and len(known) and known.std() > 0
         mean, std = (float(known.mean()), float(known.std())) if is_scaled else (0.0, 1.0)
@@ -335,23 +345,24 @@ def _other_scales(train: Table, context: FitContext) -> tuple[OtherScale, ...]:
 
 
 def _unlabeled_entries(saved: SavedNPT, context: FitContext, n_labeled: int) -> list[Entries]:
-    """The entries of rows without a target, evenly spaced, at most `NPTParams.unlabeled` for each labeled row; empty without any.
+    """The entries of rows without a target: those that have another target, if the model learns these, then others, evenly spaced,
+    at most `NPTParams.unlabeled` for each labeled row. Empty without any.
 
     NOTE[DIFF]: the paper's batches contain all rows in proportion. Where most rows are unlabeled, its batches would contain few
     targets.
     """
-    most = round(saved.params.unlabeled * n_labeled)
-    if context.unlabeled is None or saved.objective is None or not len(context.unlabeled) or not most:
+    rows, most = context.unlabeled, round(saved.params.unlabeled * n_labeled)
+    if rows is None or saved.objective is None or not len(rows):
         return []
-    step = -(-len(context.unlabeled) // most)
-    rows = context.unlabeled.take(slice(None, None, step))
-    return [saved.entries(rows, with_target=False)]
-
-
-def _labeled(table: Table, task: Task) -> npt.NDArray[np.bool_]:
-    """Mask of the rows with a target."""
-    y = target_of(table)
-    return np.isfinite(y) if task == "regression" else y >= 0
+    found: list[Entries] = []
+    if saved.others and (partly := partly_labeled(rows, n_labeled)) is not None:
+        missing = np.full(len(partly), np.nan) if saved.objective.task == "regression" else np.full(len(partly), -1)
+        found.append(saved.entries(replace(partly, target=missing), with_target=True))
+    if saved.others and rows.others is not None:
+        rows = rows.take(np.flatnonzero(~np.isfinite(rows.others).any(axis=1)))
+    if most and len(rows):
+        found.append(saved.entries(rows.take(slice(None, None, -(-len(rows) // most))), with_target=False))
+    return found
 
 
 def _weights(train: Table, n_valid: int) -> Tensor:
@@ -364,7 +375,7 @@ def _strata(table: Table, objective: Objective | None) -> Tensor:
     """Class, or group by the target's quantiles; rows without a target form the stratum `UNLABELED`."""
     if objective is None:
         return torch.zeros(len(table), dtype=torch.int64)
-    y, known = target_of(table), _labeled(table, objective.task)
+    y, known = target_of(table), labeled_rows(table, objective.task)
     if objective.task != "regression":
         return torch.from_numpy(np.where(known, y, UNLABELED).astype(np.int64))
     edges = np.quantile(y[known], np.linspace(0, 1, N_STRATA + 1)[1:-1]) if known.any() else np.empty(0)

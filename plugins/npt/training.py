@@ -17,6 +17,7 @@ from tabapp.nn.layers.precision import autocast, has_fast_bfloat16
 from tabapp.nn.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from tabapp.nn.training.memory import is_out_of_memory
 from tabapp.nn.training.optimizers import Lamb, Lookahead, clamp_gradients, cosine_down, flat_then_anneal
+from tabapp.nn.training.params import OTHERS_SHARE
 from tabapp.nn.training.trainer import CHECKPOINT_SECONDS
 
 from .network import Attention, Attributes, Entries, NPTNetwork, Predicted
@@ -24,6 +25,8 @@ from .network import Attention, Attributes, Entries, NPTNetwork, Predicted
 RANDOMIZED = 0.1
 """Share of the chosen entries that get random content instead of being hidden (appendix C.4.3)."""
 OTHER_STREAM = 2**31
+OTHERS_WEIGHT = OTHERS_SHARE / (1 + OTHERS_SHARE)
+"""Weight of the mean loss of the other targets in the loss of all targets: that of the run has the rest, two thirds."""
 LEAST_BATCH_ROWS = 16
 SPARE_TIME = 0.85
 """Share of the time left that is planned, to leave room for the last steps and evaluations."""
@@ -90,11 +93,13 @@ class Rows:
         entries: unmodified contents; missing entries and targets that must not be seen are hidden.
         weight: (rows,) float32 weight of the target's loss.
         strata: (rows,) int64: every batch contains rows of each stratum in proportion.
+        own: the attribute of the run's target; None without one.
     """
 
     entries: Entries
     weight: Tensor
     strata: Tensor
+    own: int | None = None
 
 
 @dataclass(frozen=True)
@@ -167,18 +172,35 @@ def entry_losses(predicted: Predicted, truth: Entries) -> Tensor:
     return torch.cat([numeric, *[loss.unsqueeze(1) for loss in levels]], dim=1)
 
 
-def objective(losses: Tensor, chosen: Tensor, weight: Tensor, targets: tuple[int, ...], tradeoff: float) -> Tensor:
-    """(1 - λ) · mean loss of the chosen targets + λ · mean loss of the chosen features (section 2.6).
+def objective(
+    losses: Tensor,
+    chosen: Tensor,
+    weight: Tensor,
+    targets: tuple[int, ...],
+    tradeoff: float,
+    own: int | None = None,
+) -> Tensor:
+    """(1 - λ) · loss of the targets + λ · mean loss of the chosen features (section 2.6). Without targets, λ is 1.
 
-    Each mean is over its own entries and zero without any. Without targets, λ is 1.
+    The loss of a target is the mean over its chosen entries. That of several is (1 - w) · loss of `own` + w · mean loss of the
+    others, with w = `OTHERS_WEIGHT`; their mean without `own`. A target without chosen entries has the loss 0.
+
+    NOTE[DIFF]: the paper predicts its only target, or averages over the entries of several. With k other targets, the one that a
+    run scores would then have a share of 1 / (k + 1) of the loss.
     """
     is_target = _is_target(losses.shape[1], targets, losses.device)
-    at_targets, at_features = chosen & is_target, chosen & ~is_target
+    at_features = chosen & ~is_target
     # Selecting entries by a mask would wait for the device to count them.
-    target_loss = torch.where(at_targets, losses * weight.unsqueeze(1), 0.0).sum() / at_targets.sum().clamp(min=1)
     feature_loss = torch.where(at_features, losses, 0.0).sum() / at_features.sum().clamp(min=1)
     if not targets:
         return feature_loss
+    counts = chosen.sum(0)
+    means = torch.where(chosen, losses * weight.unsqueeze(1), 0.0).sum(0) / counts.clamp(min=1)
+    others = tuple(target for target in targets if target != own)
+    is_other = _is_target(losses.shape[1], others, losses.device)
+    target_loss = torch.where(is_other, means, 0.0).sum() / (is_other & (counts > 0)).sum().clamp(min=1)
+    if own is not None:
+        target_loss = (1 - OTHERS_WEIGHT) * means[own] + OTHERS_WEIGHT * target_loss if others else means[own]
     return (1 - tradeoff) * target_loss + tradeoff * feature_loss
 
 
@@ -361,7 +383,8 @@ class Steps:
         with autocast(self._device, self._low_precision):
             predicted = self._network(shown)
         weight = self._rows.weight[batch]
-        objective(entry_losses(predicted, truth), chosen, weight, targets, tradeoff).backward()
+        losses = entry_losses(predicted, truth)
+        objective(losses, chosen, weight, targets, tradeoff, self._rows.own).backward()
 
 
 class _Pace:

@@ -85,7 +85,8 @@ class FitContext:
             deletes the folder after the fit.
         soft_deadline: `time.monotonic()` value after which the fit returns its best model so far; None for no limit.
         on_report: receives (step, validation score) and raises `FitStopped` to end the fit.
-        unlabeled: rows without a target, for plugins with `uses_unlabeled`; None if there are none.
+        unlabeled: rows without a target, for plugins with `uses_unlabeled`; their `Table.others` are set for plugins with
+            `uses_other_targets`, which otherwise get only the rows that have another target. None if there are none.
         pretrained: folder that `Plugin.pretrain` has filled, for plugins with `pretrains`; None in fits outside a run.
         other_targets: the columns of `Table.others`, for plugins with `uses_other_targets`.
         most_step_rows: rows whose gradients fit in memory together, if the first fold of the candidate ran out of it: the value of

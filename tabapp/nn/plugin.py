@@ -34,7 +34,7 @@ from tabapp.nn.training.members import FREE, Member
 from tabapp.nn.training.method import TrainingMethod
 from tabapp.nn.training.objective import Objective
 from tabapp.nn.training.params import OTHERS_SHARE, SharingParams, TrainingParams
-from tabapp.nn.training.shared_trunk import SharedTrunk, other_parts
+from tabapp.nn.training.shared_trunk import SharedTrunk, other_parts, with_partly_labeled
 from tabapp.nn.training.stacked import train_members
 from tabapp.nn.training.trainer import Training, inputs, predict_output, seed_everything, train_epochs, train_network
 
@@ -259,6 +259,7 @@ class DeepPlugin(Plugin):
         params = self.params_for(params, context)
         assert isinstance(params, TrainingParams)
         device = seed_everything(context)
+        train = self._learned_rows(train, params, context)
         objective, sizes, network = self._start(train, params, context)
         method = self._method(network, train, sizes, params, objective, context)
         with tensor_float32(device, self.tolerates_tf32):
@@ -277,6 +278,7 @@ class DeepPlugin(Plugin):
         params = self.params_for(params, context)
         assert isinstance(params, TrainingParams)
         device = seed_everything(context)
+        train = self._learned_rows(train, params, context)
         objective, sizes, network = self._start(train, params, context)
         method = self._method(network, train, sizes, params, objective, context)
         planned = params.max_epochs
@@ -338,6 +340,11 @@ class DeepPlugin(Plugin):
         network = self.build(sizes, params)
         self.initialize(network, train)
         return objective, sizes, network
+
+    def _learned_rows(self, train: Table, params: TrainingParams, context: FitContext) -> Table:
+        """The training rows, with those that have only other targets if the network learns these."""
+        learns_others = self.uses_other_targets and isinstance(params, SharingParams) and params.others_share
+        return with_partly_labeled(train, context.task, context.unlabeled) if learns_others else train
 
     def _shared(
         self, train: Table, params: TrainingParams, objective: Objective, context: FitContext

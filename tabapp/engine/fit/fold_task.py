@@ -16,8 +16,9 @@ import polars as pl
 
 from tabapp import files
 from tabapp.engine.fit.features import Features, recipe_id
+from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.fit.seeds import seed_of
-from tabapp.features.arrays import OtherTarget
+from tabapp.features.arrays import OtherTarget, Table
 from tabapp.models import registry
 from tabapp.models.contract import FitContext, Params, Plugin
 from tabapp.models.prepared_fit import PreparedFit, Split, TrainedModel
@@ -93,25 +94,37 @@ class FoldTask:
             most_step_rows=self.most_step_rows,
             is_ordered=data.time is not None,
         )
+        if data.others is not None and plugin.uses_other_targets:
+            context.other_targets = described(data)
+        context.unlabeled = self._unlabeled(plugin)
         seconds = 0.0
-        if data.unlabeled is not None and plugin.uses_unlabeled:
-            context.unlabeled = self.features.preparer.transform(data.unlabeled)
         if plugin.pretrains:
             context.pretrained, seconds = self._pretrained(plugin, params, context)
-        if data.others is not None and plugin.uses_other_targets:
-            context.other_targets = described(data.others)
         splits = {} if splits is None else splits
         if self.features.fold not in splits:
             splits[self.features.fold] = self._split(context)
         return PreparedFit(plugin, params, splits[self.features.fold], context, self.pilots), seconds
 
+    def _unlabeled(self, plugin: Plugin) -> Table | None:
+        """The rows without a target that a model uses, with their other targets; None if there are none."""
+        data, transform = self.features.source.data, self.features.preparer.transform
+        if data.unlabeled is None:
+            return None
+        others = data.unlabeled_others if plugin.uses_other_targets else None
+        if others is None:
+            return transform(data.unlabeled) if plugin.uses_unlabeled else None
+        values = _values(others)
+        if plugin.uses_unlabeled:
+            return replace(transform(data.unlabeled), others=values)
+        known = np.flatnonzero(np.isfinite(values).any(axis=1))
+        return replace(transform(data.unlabeled[known]), others=values[known])
+
     def _split(self, context: FitContext) -> Split:
         data, features = self.features.source.data, self.features
         table, rows = features.table, features.training
         if data.others is not None and context.other_targets:
-            values = data.others.select(pl.all().cast(pl.Float64).fill_null(float("nan"))).to_numpy()
             # Only training rows have them: held-out rows are predicted from the table of the features.
-            table = replace(table, others=features.rows.of(values))
+            table = replace(table, others=features.rows.of(_values(data.others)))
         places = None if len(rows) == len(features.rows) else rows.places
         return Split(table, data.stopping(rows, context.task, context.seed), places, self.soft)
 
@@ -141,11 +154,18 @@ class FoldTask:
         return places[-1], time.monotonic() - started
 
 
-def described(others: pl.DataFrame) -> tuple[OtherTarget, ...]:
-    """The columns of `tabapp.data.other_targets.encoded`."""
-    return tuple(OtherTarget(name=each.name, n_classes=_n_classes(each)) for each in others)
+def described(data: RunData) -> tuple[OtherTarget, ...]:
+    """The other targets of a run that has some, in the order of their columns."""
+    assert data.others is not None
+    columns = data.others if data.unlabeled_others is None else pl.concat([data.others, data.unlabeled_others])
+    return tuple(OtherTarget(name=each.name, n_classes=_n_classes(each)) for each in columns)
 
 
 def _n_classes(codes: pl.Series) -> int:
     """The number of classes of a column of codes; 1 for numbers."""
     return 1 if codes.dtype == pl.Float64 else max(2, int(codes.fill_null(0).to_numpy().max(initial=0)) + 1)
+
+
+def _values(others: pl.DataFrame) -> npt.NDArray[np.float64]:
+    """(rows, targets) other targets as `Table.others` has them."""
+    return others.select(pl.all().cast(pl.Float64).fill_null(float("nan"))).to_numpy()

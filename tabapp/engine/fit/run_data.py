@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from copy import copy
 from functools import cached_property
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -21,6 +22,8 @@ from tabapp.task import Task
 
 UNLABELED = "unlabeled.arrow"
 """The typed features of the rows without a target, if there are any."""
+UNLABELED_OTHERS = "unlabeled_others.arrow"
+"""The other targets of the rows without a target, if any of them has one."""
 OTHER_TARGETS = "other_targets.arrow"
 """The other targets of the usable rows, in the run of one of several targets."""
 ROW_NUMBERS = "row_numbers.npy"
@@ -37,17 +40,17 @@ class RunData:
         fold: (rows,) int16: the fold that scores the row, -1 for rows used only for training.
         weight, groups, time: (rows,), or None without such a column.
         unlabeled: typed features of the rows without a target, or None if there are none.
-        others: numbers and class codes of the other targets of the run, or None if there are none.
+        unlabeled_others: numbers and class codes of the other targets of these rows, or None if they have none.
+        others: numbers and class codes of the other targets of the usable rows, or None if there are none.
     """
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         self.schema = msgspec.json.decode(files.read_regular(folder.data / "schema.json"), type=Schema)
         self.frame: pl.DataFrame = table_files.read(folder.data / "table.arrow", "arrow")
-        unlabeled = folder.data / UNLABELED
-        self.unlabeled: pl.DataFrame | None = table_files.read(unlabeled, "arrow") if unlabeled.is_file() else None
-        others = folder.data / OTHER_TARGETS
-        self.others: pl.DataFrame | None = table_files.read(others, "arrow") if others.is_file() else None
+        self.unlabeled, self.unlabeled_others, self.others = (
+            _read_if_present(folder.data / name) for name in (UNLABELED, UNLABELED_OTHERS, OTHER_TARGETS)
+        )
         arrays = np.load(io.BytesIO(files.read_regular(folder.path / "splits.npz")), allow_pickle=False)
         self.target: npt.NDArray[np.int64] | npt.NDArray[np.float64] = arrays["target"]
         self.fold: npt.NDArray[np.int16] = arrays["fold"]
@@ -110,3 +113,7 @@ class RunData:
     def target_by_number(self) -> dict[int, float]:
         """The class code, or the value, of each row by its number in the training file."""
         return dict(zip(self.numbers.tolist(), map(float, self.target), strict=True))
+
+
+def _read_if_present(path: Path) -> pl.DataFrame | None:
+    return table_files.read(path, "arrow") if path.is_file() else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,10 +19,10 @@ from tabapp.data.duplicates import groups_of_equal_rows
 from tabapp.data.other_targets import encoded, learnable
 from tabapp.data.reading import table_files
 from tabapp.data.reading.read import Reading
-from tabapp.data.schema import Schema
+from tabapp.data.schema import Column, Schema
 from tabapp.data.split import Folds, make_folds, make_holdout
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
-from tabapp.engine.fit.run_data import OTHER_TARGETS, ROW_NUMBERS, UNLABELED
+from tabapp.engine.fit.run_data import OTHER_TARGETS, ROW_NUMBERS, UNLABELED, UNLABELED_OTHERS
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.plan.scorable import Scored, split_rows
 from tabapp.engine.plan.validation import holdout_fraction
@@ -32,7 +33,7 @@ from tabapp.run.record.folder import RunFolder
 SAMPLE_ROWS = 20
 MOST_UNLABELED = 500_000
 """Rows without a target that are kept, evenly spaced: pre-training sees no more in the time of a run."""
-CHECKED = ("table.arrow", "schema.json", UNLABELED, OTHER_TARGETS)
+CHECKED = ("table.arrow", "schema.json", UNLABELED, UNLABELED_OTHERS, OTHER_TARGETS)
 CHECKSUMS = "checksums.json"
 """SHA-256 of the files that a resumed run cannot do without; a damaged Arrow file may crash its parser."""
 
@@ -109,6 +110,7 @@ def write_table(
     text = usable_rows(reading, schema)
     typed = typed_frame(text, schema)
     unlabeled = unlabeled_rows(reading, schema, more)
+    others = learnable(schema, config.other_targets)
     shutil.rmtree(folder.data, ignore_errors=True)
     with files.new_folder(folder.data) as temporary:
         typed.write_ipc(temporary / "table.arrow", compression="uncompressed")
@@ -117,7 +119,10 @@ def write_table(
             np.save(temporary / ROW_NUMBERS, np.flatnonzero(usable), allow_pickle=False)
         if len(unlabeled):
             unlabeled.write_ipc(temporary / UNLABELED, compression="uncompressed")
-        if others := learnable(schema, config.other_targets):
+            known = unlabeled_others(reading, schema, others, more)
+            if not all(known[name].is_null().all() for name in known.columns):
+                known.write_ipc(temporary / UNLABELED_OTHERS, compression="uncompressed")
+        if others:
             encoded(text, others).write_ipc(temporary / OTHER_TARGETS, compression="uncompressed")
         sample_rows(text, schema).write_ipc(temporary / "sample.arrow")
         files.write_json(temporary / "fingerprint.json", fingerprint(config, reading))
@@ -135,9 +140,24 @@ def usable_rows(reading: Reading, schema: Schema) -> pl.DataFrame:
 def unlabeled_rows(reading: Reading, schema: Schema, more: pl.DataFrame | None) -> pl.DataFrame:
     """The typed features of the rows without a target, then those of the table `--unlabelled`, whose target is not read."""
     names, features = ([column.name for column in columns] for columns in (schema.inputs, schema.features))
-    parts = [reading.frame.filter(pl.Series(~rows_with_target(reading.frame, schema)))]
-    parts += [] if more is None else [more]
-    rows = pl.concat([typed_frame(part[names], schema)[features] for part in parts])
+    parts = [_rows_without_target(reading, schema), *([] if more is None else [more])]
+    return _most_kept(pl.concat([typed_frame(part[names], schema)[features] for part in parts]))
+
+
+def unlabeled_others(
+    reading: Reading, schema: Schema, others: Sequence[Column], more: pl.DataFrame | None
+) -> pl.DataFrame:
+    """Numbers and class codes of the other targets of `unlabeled_rows`, null in those of the table `--unlabelled`."""
+    known = encoded(_rows_without_target(reading, schema), others)
+    parts = [known] if more is None else [known, known.clear(more.height)]
+    return _most_kept(pl.concat(parts))
+
+
+def _rows_without_target(reading: Reading, schema: Schema) -> pl.DataFrame:
+    return reading.frame.filter(pl.Series(~rows_with_target(reading.frame, schema)))
+
+
+def _most_kept(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.gather_every(-(-rows.height // MOST_UNLABELED)) if rows.height > MOST_UNLABELED else rows
 
 

@@ -112,4 +112,4 @@ class TrainingMethod:
             with self.precision():
                 output = self.network(numeric, categorical)
         loss = self.objective.loss(output, target, weight)
-        return loss if self.shared is None else loss + self.shared.loss(output, rows, weight)
+        return loss if self.shared is None else loss + self.shared.loss(output, rows)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tabapp.features.arrays import Table
 from tabapp.features.saved import demand, demand_limits
-from tabapp.models.contract import FitContext, Floats
+from tabapp.models.contract import FitContext, Float32, Floats
 from tabapp.task import Task
 
 
@@ -42,7 +42,7 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     @classmethod
     def fit(cls, train: Table, context: FitContext) -> Objective:
         """Compute the objective's statistics from training rows."""
-        y = target_of(train)
+        y = target_of(train)[labeled_rows(train, context.task)]
         if context.task == "regression":
             mean, std = float(y.mean()), float(y.std())
             return cls(task="regression", n_classes=1, mean=mean, std=std, limits=context.limits(y))
@@ -72,8 +72,9 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return self.only_class is not None or (self.task == "regression" and self.std == 0)
 
     def target(self, table: Table, device: torch.device) -> Tensor:
-        """(rows,) the target as the loss takes it: class codes for several classes, else float32."""
-        y = target_of(table)
+        """(rows,) the target as the loss takes it: class codes for several classes, else float32. It has any valid value where a
+        row lacks it."""
+        y = np.where(labeled_rows(table, self.task), target_of(table), self.mean)
         if self.task == "multiclass":
             return torch.tensor(y, dtype=torch.int64, device=device)
         if self.task == "regression":
@@ -145,3 +146,18 @@ def target_of(table: Table) -> npt.NDArray[Any]:
     if table.target is None:
         raise ValueError("a table to train or validate on has no target")
     return table.target
+
+
+def labeled_rows(table: Table, task: Task) -> npt.NDArray[np.bool_]:
+    """(rows,) mask of the rows with a target, which is otherwise NaN or a negative code."""
+    y = target_of(table)
+    return np.isfinite(y) if task == "regression" else y >= 0
+
+
+def weights_of(table: Table, task: Task) -> Float32 | None:
+    """(rows,) weights of mean one, which are 0 for rows without a target; None for equal ones."""
+    labeled = labeled_rows(table, task)
+    if table.weight is None and labeled.all():
+        return None
+    weight = labeled.astype(np.float32) if table.weight is None else table.weight * labeled
+    return weight / weight.mean()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,6 +11,10 @@ from torch import Tensor
 
 from tabapp.features.arrays import OtherTarget, Table
 from tabapp.nn.training.objective import Objective
+from tabapp.task import Task
+
+MOST_PARTLY_LABELED = 10
+"""Rows that lack the run's target and have another one that a fit learns from, for each row with the target."""
 
 
 @dataclass(frozen=True)
@@ -20,18 +24,50 @@ class OtherPart:
     Attributes:
         objective: its loss; numbers are standardized by the training rows that have it.
         target: (rows,) as the loss takes it, with any valid value where it is missing.
-        known: (rows,) float32: 1 where it is present, else 0.
+        known: (rows,) bool: whether it is present.
+        weight: (rows,) float32 weight of a row in its loss: 0 where it is missing, of mean one without that.
     """
 
     objective: Objective
     target: Tensor
     known: Tensor
+    weight: Tensor
+
+
+def with_partly_labeled(train: Table, task: Task, unlabeled: Table | None) -> Table:
+    """The training rows, then the rows that lack the run's target and have another one.
+
+    The target of these rows is NaN, or -1 for classes, so that only the loss of the other targets learns from them.
+
+    Args:
+        unlabeled: `FitContext.unlabeled`.
+    """
+    rows = partly_labeled(unlabeled, len(train))
+    if rows is None or train.target is None:
+        return train
+    target = np.full(len(rows), np.nan) if task == "regression" else np.full(len(rows), -1)
+    weight = None if train.weight is None else np.full(len(rows), train.weight.mean(), train.weight.dtype)
+    return train.joined(replace(rows, target=target, weight=weight))
+
+
+def partly_labeled(unlabeled: Table | None, n_labeled: int) -> Table | None:
+    """The rows without the run's target that have another one, evenly spaced, at most `MOST_PARTLY_LABELED` for each row with it;
+    None if there are none."""
+    if unlabeled is None or unlabeled.others is None:
+        return None
+    places = np.flatnonzero(np.isfinite(unlabeled.others).any(axis=1))
+    if not len(places):
+        return None
+    step = -(-len(places) // (MOST_PARTLY_LABELED * n_labeled))
+    return unlabeled.take(places[::step])
 
 
 def other_parts(train: Table, others: tuple[OtherTarget, ...], device: torch.device) -> list[OtherPart]:
     """The other targets of training rows, without those that are constant in them."""
     if train.others is None:
         return []
+    weight = np.ones(len(train)) if train.weight is None else train.weight.astype(np.float64)
+    weight = weight / weight.mean()
     found: list[OtherPart] = []
     for values, other in zip(train.others.T, others, strict=True):
         is_known = np.isfinite(values)
@@ -42,10 +78,11 @@ def other_parts(train: Table, others: tuple[OtherTarget, ...], device: torch.dev
             objective = Objective(task="regression", n_classes=1, mean=float(known.mean()), std=float(known.std()))
         else:
             objective = Objective(task="binary" if other.n_classes == 2 else "multiclass", n_classes=other.n_classes)
-        filled = np.where(is_known, values, objective.mean if other.n_classes == 1 else 0)
-        rows = Table(train.numeric, train.categorical, target=filled)
-        present = torch.tensor(is_known, dtype=torch.float32, device=device)
-        found.append(OtherPart(objective, objective.target(rows, device), present))
+        rows = Table(train.numeric, train.categorical, target=np.where(is_known, values, np.nan))
+        weights = torch.tensor(is_known * weight, dtype=torch.float32, device=device)
+        found.append(
+            OtherPart(objective, objective.target(rows, device), torch.tensor(is_known, device=device), weights)
+        )
     return found
 
 
@@ -65,19 +102,19 @@ class SharedTrunk:
         """Width of the outputs of all other targets."""
         return sum(part.objective.d_out for part in self._parts)
 
-    def loss(self, output: Tensor, rows: Tensor, weight: Tensor | None) -> Tensor:
-        """Weighted mean loss of the other targets of some training rows.
+    def loss(self, output: Tensor, rows: Tensor) -> Tensor:
+        """`share` times the mean loss of the other targets of some training rows; the loss of a target is a mean over the rows that
+        have it.
 
         Args:
             output: (rows, d) or (rows, members, d), of all targets.
             rows: (rows,) indices among the training rows.
-            weight: (rows,) weights of these rows, or None.
         """
         total, start = output.new_zeros(()), self._first
         for part in self._parts:
             end = start + part.objective.d_out
-            known = part.known[rows]
-            known = known if weight is None else known * weight
-            total = total + part.objective.loss(output[..., start:end], part.target[rows], known)
+            n_known = part.known[rows].sum().clamp(min=1)
+            loss = part.objective.loss(output[..., start:end], part.target[rows], part.weight[rows])
+            total = total + loss * (len(rows) / n_known)
             start = end
         return self._share * total / len(self._parts)

@@ -21,7 +21,7 @@ from tabapp.nn.training.checkpoint import Progress, load_checkpoint, save_checkp
 from tabapp.nn.training.cuda_graphs import GraphedSteps, can_record, is_recording
 from tabapp.nn.training.memory import is_out_of_memory, prediction_rows, step_rows
 from tabapp.nn.training.method import TrainingMethod
-from tabapp.nn.training.objective import Objective, target_of
+from tabapp.nn.training.objective import Objective, target_of, weights_of
 from tabapp.nn.training.params import TrainingParams, batch_size_for
 from tabapp.nn.training.stopping import criterion
 
@@ -191,8 +191,8 @@ class Steps:
         self._params, self._method, self._device = params, method, device
         self._numeric, self._categorical = inputs(train, device)
         self._target = objective.target(train, device)
-        weight = train.weight
-        self._weight = None if weight is None else torch.tensor(weight / weight.mean(), device=device)
+        weight = weights_of(train, objective.task)
+        self._weight = None if weight is None else torch.tensor(weight, device=device)
         method.start(self._numeric, self._categorical, self._target, self._weight)
         self.optimizer = method.optimizer()
         self._parameters = list(network.parameters())

@@ -14,12 +14,13 @@ from tabapp_plugins.npt.plugin import NPT, sized
 
 from tabapp.engine.draft import make_draft
 from tabapp.engine.fit.features import features_folder
+from tabapp.engine.fit.fold_task import described
 from tabapp.engine.fit.jobs import FitJob
-from tabapp.engine.fit.run_data import OTHER_TARGETS, RunData
+from tabapp.engine.fit.run_data import OTHER_TARGETS, UNLABELED_OTHERS, RunData
 from tabapp.engine.fit.run_fit import run_fit
 from tabapp.engine.plan.make_plan import Plan, approximate_shape
 from tabapp.engine.plan.prepare import read_data
-from tabapp.engine.plan.write_rows import write_rows
+from tabapp.engine.plan.write_rows import write_rows, write_table
 from tabapp.features.arrays import OtherTarget, Table
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
@@ -40,13 +41,19 @@ SMALL = {
 MORE = (("npt", "sum"), ("tabm", "sign"), ("resnet", "sum"), ("ft_transformer", "size"))
 
 
-def make_run(place: Path, target: str) -> tuple[RunFolder, Plan]:
-    """The run of one of three targets: a number, two classes, and three classes with missing cells."""
+def make_run(place: Path, target: str, *, lacks: str | None = None) -> tuple[RunFolder, Plan]:
+    """The run of one of three targets: a number, two classes, and three classes with missing cells.
+
+    Args:
+        lacks: the target that every other row lacks.
+    """
     generator = np.random.default_rng(0)
     x, z = generator.normal(size=(2, ROWS))
     three = np.where(x + z > 0.5, "high", np.where(x + z < -0.5, "low", "middle")).astype(object)
     three[:5] = ""
     columns = {"x": x, "z": z, "sum": x + z, "sign": np.where(x > 0, "yes", "no"), "size": three}
+    if lacks is not None:
+        columns[lacks] = np.where(np.arange(ROWS) % 2, columns[lacks].astype(str), "")
     place.mkdir()
     pl.DataFrame(columns).write_csv(place / "table.csv")
     config = RunConfig(data=str(place / "table.csv"), target="sum,sign,size", folds=2, trials=1, device="cpu")
@@ -129,6 +136,58 @@ def test_a_fit_does_not_depend_on_other_targets_of_scored_rows(tmp_path, name, t
     assert first != third
     np.testing.assert_array_equal(predictions[0], predictions[1])
     assert np.abs(predictions[0] - predictions[2]).max() > 0
+
+
+def test_rows_without_a_target_keep_their_other_targets(tmp_path):
+    folder, _ = make_run(tmp_path / "a", "sum", lacks="sum")
+    data = RunData(folder)
+    assert data.others is not None
+    assert data.unlabeled is not None
+    assert data.unlabeled_others is not None
+    assert data.unlabeled.height == data.unlabeled_others.height == data.others.height == ROWS // 2
+    assert data.unlabeled_others.schema == data.others.schema
+    # The first five rows have no size.
+    assert data.unlabeled_others["size"].is_null().arg_true().to_list() == [0, 1, 2]
+    # The more frequent class, "yes", comes first.
+    no = (data.unlabeled["x"] <= 0).cast(pl.Int32)
+    assert data.unlabeled_others["sign"].to_list() == no.to_list()
+    assert [other.n_classes for other in described(data)] == [2, 3]
+    other, _ = make_run(tmp_path / "b", "size", lacks="sum")
+    known = RunData(other)
+    assert known.unlabeled is not None
+    assert known.unlabeled_others is not None
+    assert known.unlabeled_others["sum"].is_null().to_list() == [True, False, True, False, True]
+
+
+def test_the_other_targets_of_more_rows_are_not_read(tmp_path):
+    folder, _ = make_run(tmp_path / "a", "sum", lacks="sum")
+    config, schema = folder.config(), RunData(folder).schema
+    reading = read_data(config)
+    more = reading.frame.head(7)
+    write_table(folder, config, reading, schema, more)
+    data = RunData(folder)
+    assert data.unlabeled is not None
+    assert data.unlabeled_others is not None
+    assert data.unlabeled.height == data.unlabeled_others.height == ROWS // 2 + 7
+    assert data.unlabeled_others["sign"].is_null().to_list() == [False] * (ROWS // 2) + [True] * 7
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [("mlp", "sum"), ("npt", "sign"), *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE)],
+)
+def test_a_fit_learns_from_other_targets_of_rows_without_its_target(tmp_path, name, target):
+    found: list[dict[str, bytes]] = []
+    for case in ("first", "again", "changed"):
+        folder, plan = make_run(tmp_path / case, target, lacks=target)
+        others = RunData(folder).unlabeled_others
+        assert others is not None
+        if case == "changed":
+            others = others.select(pl.all().reverse())
+            others.write_ipc(folder.data / UNLABELED_OTHERS, compression="uncompressed")
+        found.append(contents(fit(folder, plan, name)))
+    assert found[0] == found[1]
+    assert found[0] != found[2]
 
 
 @pytest.mark.parametrize(

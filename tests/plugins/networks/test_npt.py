@@ -362,9 +362,9 @@ def test_a_constant_weight_of_features_replaces_the_decreasing_one(
     tradeoffs: list[float] = []
     original = training.objective
 
-    def recorded(losses, chosen, weight, targets, tradeoff):
+    def recorded(losses, chosen, weight, targets, tradeoff, own):
         tradeoffs.append(tradeoff)
-        return original(losses, chosen, weight, targets, tradeoff)
+        return original(losses, chosen, weight, targets, tradeoff, own)
 
     monkeypatch.setattr(training, "objective", recorded)
     fit(made(60), made(20, 1), tmp_path, n_steps=12, feature_weight=given)

@@ -195,6 +195,18 @@ def test_each_loss_is_the_mean_over_its_entries() -> None:
     assert float(objective(losses, torch.zeros_like(chosen), weight, (2,), 0.5)) == 0.0
 
 
+def test_the_target_of_a_run_keeps_its_weight_beside_others() -> None:
+    losses = torch.tensor([[4.0, 1.0, 2.0, 10.0], [8.0, 3.0, 6.0, 20.0]])
+    chosen = torch.tensor([[True, True, False, True], [True, True, False, False]])
+    ones = torch.ones(2)
+    # Attribute 0 is the target of the run; 1, 2 and 3 are others, of which 2 is not chosen in any row.
+    assert float(objective(losses, chosen, ones, (0,), 0.0, own=0)) == 6.0
+    expected = 2 / 3 * 6 + 1 / 3 * (2 + 10) / 2
+    assert float(objective(losses, chosen, ones, (0, 1, 2, 3), 0.0, own=0)) == pytest.approx(expected)
+    assert float(objective(losses, chosen, ones, (0, 1), 0.0, own=0)) == pytest.approx(2 / 3 * 6 + 1 / 3 * 2)
+    assert float(objective(losses, chosen, ones, (0, 1, 3), 0.0)) == pytest.approx((6 + 2 + 10) / 3)
+
+
 def test_batches_contain_every_stratum_in_proportion() -> None:
     strata = torch.cat([torch.zeros(600), torch.ones(300), torch.full((100,), 7)]).long()
     order = stratified_order(strata, torch.Generator().manual_seed(0))
