@@ -30,11 +30,13 @@ MIN_LAST_COLUMN = 24
 
 
 def fitting_columns(
-    header: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[int], available: int
+    header: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[int], available: int, *, wraps: bool = True
 ) -> list[int]:
-    """Indices of the columns that fit into `available` cells. Drops `optional` columns in order; the last column may wrap."""
+    """Indices of the columns that fit into `available` cells. Drops `optional` columns in order; the last column may wrap if
+    `wraps`."""
     widths = [max(cell_len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    widths[-1] = min(widths[-1], MIN_LAST_COLUMN)
+    if wraps:
+        widths[-1] = min(widths[-1], MIN_LAST_COLUMN)
     kept = list(range(len(header)))
     for dropped in optional:
         if sum(widths[i] + GAP for i in kept) - GAP <= available:
@@ -49,10 +51,13 @@ def print_table(
     right: Sequence[int] = (),
     title: str = "",
     optional: Sequence[int] = (),
+    *,
+    wraps: bool = True,
 ) -> None:
     """Print a table on stdout. On a terminal it has colors, and `optional` columns are dropped where they do not fit.
 
-    Cells may contain data: each is one printable line, and never markup.
+    With optional columns, only the last column wraps, or none without `wraps`: a cell that does not fit is cut. Cells may contain
+    data: each is one printable line, and never markup.
     """
     rows = [[one_line(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
@@ -67,16 +72,17 @@ def print_table(
     from rich.text import Text
 
     console = Console()
-    kept = fitting_columns(header, rows, optional, console.width)
+    kept = fitting_columns(header, rows, optional, console.width, wraps=wraps)
     table = Table(
         box=box.SIMPLE_HEAD, title=Text(one_line(title)) if title else None, title_justify="left", pad_edge=False
     )
     for i in kept:
+        whole = bool(optional) and (not wraps or i != kept[-1])
         table.add_column(
             Text(header[i]),
             justify="right" if i in right else "left",
-            overflow="fold",
-            no_wrap=bool(optional) and i != kept[-1],
+            overflow="ellipsis" if whole else "fold",
+            no_wrap=whole,
         )
     for row in rows:
         table.add_row(*[Text(row[i]) for i in kept])

@@ -93,9 +93,9 @@ def one_sentence(text: str) -> str:
         ("prdict model.tabapp shop.csv", USAGE, "no command and no file 'prdict'; did you mean 'predict'?"),
         ("predict", USAGE, "Missing argument 'BUNDLE'"),
         ("runs --jsno", USAGE, "There is no option --jsno; did you mean '--json'?"),
-        ("attach last", USAGE, "There is no run 'last'"),
+        ("attach last", USAGE, "There are no runs in"),
         ("resume yesterday", USAGE, "There is no run 'yesterday'"),
-        ("export last -o m.tabapp", USAGE, "There is no run 'last'"),
+        ("export last -o m.tabapp", USAGE, "There are no runs in"),
         ("completion tcsh", USAGE, "'tcsh' is not one of"),
         ("profile nope.csv", DATA, "There is no file nope.csv"),
     ],
@@ -234,6 +234,7 @@ def test_finished_run_is_listed_and_shown_without_an_engine(tmp_path, capsys, mo
     assert (listed["status"], listed["target"], listed["metric"], listed["best"]) == ("ok", "bought", "roc_auc", 0.91)
     assert set(listed) == {
         "run", "name", "status", "data", "target", "metric", "best", "folds", "started", "seconds", "path",
+        "tags", "note", "pinned",
     }  # fmt: skip
     assert run_command_line(["attach", "last", "--auto", "-q"]) == 0
     out, err = capsys.readouterr()

@@ -23,8 +23,8 @@ import pytest
 
 from tabapp.cli.main import run_command_line
 from tabapp.errors import DataError, ExitCode, TabappError, UsageError
+from tabapp.run.lists.description import describe_run
 from tabapp.run.record import events as ev
-from tabapp.run.record.description import describe_run
 from tabapp.run.record.folder import CommandReader, EventLog, EventReader, RunFolder, find_run, list_runs
 from tabapp.run.record.resuming import resumed_config
 from tabapp.run.record.state import seconds_used

@@ -123,7 +123,7 @@ def test_ambiguous_name_is_rejected_with_the_matching_runs(three_runs):
 def test_misspelled_run_suggests_the_nearest(three_runs):
     with pytest.raises(UsageError, match="did you mean '20260103-000000-cars-cccc'"):
         find_run("20260103-000000-cars-ccc1", three_runs)
-    with pytest.raises(UsageError, match="`tabapp runs` lists them"):
+    with pytest.raises(UsageError, match=r"There are no runs in .*nowhere yet"):
         find_run("last", three_runs / "nowhere")
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from tabapp.headless.summary import print_result, print_summary
 from tabapp.report.make import make_report
+from tabapp.run.lists.description import describe_run
 from tabapp.run.record import events as ev
-from tabapp.run.record.description import describe_run
 from tabapp.run.record.folder import EventLog, RunFolder
 from tabapp.run.record.score_text import folds_text, score_with_folds, validation_of
 from tabapp.run.record.state import RunState, is_new_best, is_partial

@@ -6,10 +6,10 @@ import pytest
 from tabapp.column_names import ColumnNames
 from tabapp.errors import UsageError
 from tabapp.headless.follow import PlainView
+from tabapp.run.lists.description import describe_run
 from tabapp.run.options.config import RunConfig
 from tabapp.run.options.targets import folders_of_targets, resolve_targets
 from tabapp.run.record import events as ev
-from tabapp.run.record.description import describe_run
 from tabapp.run.record.event_lines import encode
 from tabapp.run.record.folder import create_run
 from tabapp.run.record.reducing.reduce import reduce, replay

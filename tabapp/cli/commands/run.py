@@ -236,7 +236,7 @@ _view_options = all_of(runs_dir_option, output_options(instead_of="a screen"), w
 
 
 @click.command()
-@click.argument("run_id", metavar="RUN", shell_complete=run_ids)
+@click.argument("run_id", metavar="[RUN]", default="last", shell_complete=run_ids)
 @click.option("--auto", is_flag=True, help="Follow the run without a screen.")
 @click.option(
     "--replay", metavar="SPEED", help="Replay the run as it happened, at a multiple of its speed such as 20x."
@@ -244,7 +244,8 @@ _view_options = all_of(runs_dir_option, output_options(instead_of="a screen"), w
 @_view_options
 @gathered("view", View)
 def attach(run_id: str, replay: str | None, view: View) -> int:
-    """Show a running or finished run. RUN is an id, part of an id, a name, `last`, or a path with a slash."""
+    """Show a running or finished run. RUN is an id, part of an id, a name, `last` (the newest run, the default), or a path
+    with a slash."""
     from tabapp.run.record.replaying import parse_speed
 
     folder = find_run(run_id, view.runs_dir)
@@ -263,7 +264,7 @@ def attach(run_id: str, replay: str | None, view: View) -> int:
 
 
 @click.command()
-@click.argument("run_id", metavar="RUN", shell_complete=run_ids)
+@click.argument("run_id", metavar="[RUN]", default="last", shell_complete=run_ids)
 @click.option("--auto", is_flag=True, help="Follow the run without a screen.")
 @run_option("budget", summary="Additional time, such as 5m.", shown_default="")
 @run_option("trials", summary="New maximum number of trials per model.")
@@ -282,8 +283,8 @@ def resume(
 ) -> int:
     """Resume a stopped or killed run; complete fits are kept.
 
-    RUN is an id, part of an id, a name, `last`, or a path with a slash. A run that somebody else made, or that was made on
-    another machine, reads and writes only in its own folder; --out chooses another place for its bundle.
+    RUN is an id, part of an id, a name, `last` (the newest run, the default), or a path with a slash. A run that somebody else
+    made, or that was made on another machine, reads and writes only in its own folder; --out chooses another place for its bundle.
     """
     folder = find_run(run_id, view.runs_dir)
     checked = str(_checked_out(Path(out)).resolve()) if out else None

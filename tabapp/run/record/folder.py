@@ -7,6 +7,7 @@ features/       prepared arrays              fits/<id>/      complete fits
 study.db        Optuna's trials (SQLite)     log.txt         output of the engine and its libraries
 checkpoints/    running fits                 model.tabapp    the bundle
 run.seal        shows that this user wrote run.json
+labels.json     the user's name, note and tags of the run
 
 A run with several targets has targets.json and an ordinary run folder targets/<n>-<name>/ for each of them, without data and fits.
 """
@@ -34,6 +35,7 @@ from tabapp.run.record import events as ev
 from tabapp.run.record import origin
 from tabapp.run.record.commands import COMMANDS, AnyCommand
 from tabapp.run.record.event_lines import decode, encode
+from tabapp.run.record.labels import read_labels
 from tabapp.run.record.reducing.reduce import replay
 from tabapp.run.record.state import RunState
 from tabapp.user_folders import NOWHERE, data_folder
@@ -56,6 +58,12 @@ def default_runs_dir() -> Path:
     return Path("tabapp-runs").absolute() if folder == NOWHERE else folder / "runs"
 
 
+def with_runs_dir(command: str, runs_dir: Path) -> str:
+    """A command on the runs of a folder: with the option that names it, unless it is the default."""
+    folder = runs_dir.absolute()
+    return command if folder == default_runs_dir() else f"{command} --runs-dir {shlex.quote(str(folder))}"
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """The paths of one run on disk. `path` may not exist yet."""
@@ -67,13 +75,23 @@ class RunFolder:
         return self.path.name
 
     @property
+    def short_id(self) -> str:
+        """The id without its date, which commands accept too: titanic-f78e."""
+        return self.run.split("-", 2)[-1]
+
+    @property
     def argument(self) -> str:
         """The argument that selects this run on the command line: its id, or its path outside the default folder."""
         return self.run if self.path.parent == default_runs_dir() else shlex.quote(str(self.path))
 
     @property
     def busy_sentence(self) -> str:
-        """What to do about a run that another process has."""
+        """What to do about a run that another process has: the engine, or an analysis once the run has ended."""
+        if self.state().finished is not None:
+            return (
+                f"The run {self.run} has ended, and another process is analyzing it. Wait for the analysis or stop it, then "
+                "try again."
+            )
         return f"The run {self.run} is running in another process. Use `tabapp attach {self.argument}` to show it."
 
     @property
@@ -291,7 +309,11 @@ def find_listed_run(text: str, runs_dir: Path) -> RunFolder:
         UsageError: no run matches, or several do.
     """
     runs = list_runs(runs_dir)
-    if text == "last" and runs:
+    if text == "last":
+        if not runs:
+            raise UsageError(
+                f"There are no runs in {runs_dir} yet. Start one with `{with_runs_dir('tabapp DATA', runs_dir)}`."
+            )
         return runs[0]
     exact = [folder for folder in runs if folder.run == text]
     matching = exact or [folder for folder in runs if text in folder.run or _name_of(folder) == text]
@@ -301,16 +323,17 @@ def find_listed_run(text: str, runs_dir: Path) -> RunFolder:
         raise UsageError(
             f"{text!r} matches {len(matching)} runs: {', '.join(folder.run for folder in matching[:4])}. Use a longer part."
         )
-    hint = did_you_mean(text, [folder.run for folder in runs]) or "; `tabapp runs` lists them."
+    hint = did_you_mean(text, [folder.run for folder in runs])
+    hint = hint or f"; `{with_runs_dir('tabapp runs', runs_dir)}` lists them."
     if text and _is_run(Path(text)):
         hint = f"; write ./{text} for the folder."
     raise UsageError(f"There is no run {text!r} in {runs_dir}{hint}")
 
 
 def _name_of(folder: RunFolder) -> str | None:
-    """The name of a run; None if its configuration cannot be read."""
+    """The name of a run; None if it has none, or its files cannot be read."""
     try:
-        return folder.config().name
+        return read_labels(folder.path).name or folder.config().name
     except UsageError:
         return None
 

@@ -14,6 +14,7 @@ OWN_FILES = (
     "run.json",
     "events.jsonl",
     "commands.jsonl",
+    "labels.json",
     "lock",
     "log.txt",
     "plan.json",

@@ -10,9 +10,9 @@ from textual import on
 from textual.app import ComposeResult
 
 from tabapp.errors import TabappError
+from tabapp.run.lists.description import RunDescription, describe_run, version_of
 from tabapp.run.protocol.analyses import Compare, analyze_in_background
 from tabapp.run.protocol.comparing import Comparison
-from tabapp.run.record.description import RunDescription, describe_run, version_of
 from tabapp.run.record.folder import RunFolder, list_runs
 from tabapp.run.record.resuming import resumed_config, save_resumed
 from tabapp.run.record.state import format_score

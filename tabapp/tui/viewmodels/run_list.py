@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from tabapp.run.record.description import RunDescription
+from tabapp.run.lists.description import RunDescription
 from tabapp.tui.viewmodels.query import Value
 
 FIELDS = ("run", "name", "status", "data", "target", "metric", "best", "seconds", "models", "age")

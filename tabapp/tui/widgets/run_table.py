@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tabapp import charts
-from tabapp.run.record.description import RunDescription
+from tabapp.run.lists.description import RunDescription
 from tabapp.run.record.state import format_score
 from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import set_titles

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from tabapp.errors import UsageError
+from tabapp.run.lists.description import describe_run
 from tabapp.run.protocol.analyses import Compare
 from tabapp.run.protocol.comparing import ComparedModel, ComparedRun, Comparison, Difference
 from tabapp.run.record import events as ev
-from tabapp.run.record.description import describe_run
 from tabapp.run.record.folder import RunFolder
 from tabapp.tui.app import AttachedApp, Opened, TabappApp
 from tabapp.tui.browse import show_runs
