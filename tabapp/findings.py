@@ -23,6 +23,7 @@ class ChosenThreshold(msgspec.Struct, frozen=True, kw_only=True):
         at_half: the metric at 0.5.
         curve: (threshold, metric) on all scored rows.
         tp, fp, fn, tn: scored rows by truth and label at `value`.
+        counts: tp, fp, fn and tn at each place of the curve.
     """
 
     value: float
@@ -37,6 +38,7 @@ class ChosenThreshold(msgspec.Struct, frozen=True, kw_only=True):
     fp: float
     fn: float
     tn: float
+    counts: tuple[tuple[float, float, float, float], ...] = ()
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):

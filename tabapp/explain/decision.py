@@ -44,7 +44,13 @@ def labels_at(probability: Array, threshold: float) -> Array:
 
 
 def choose_threshold(
-    metric: str, truth: Array, probability: Array, folds: Array, weight: Array | None = None, *, seed: int
+    metric: str,
+    truth: Array,
+    probability: Array,
+    folds: Array,
+    weight: Array | None = None,
+    *,
+    seed: int,
 ) -> ChosenThreshold:
     """Choose the threshold with the best value of a metric.
 
@@ -65,7 +71,8 @@ def choose_threshold(
     def best(weights: Float64) -> int:
         return _middle_of_best(sign * function(_counts(truth, place, weights, len(thresholds))))
 
-    scores = function(_counts(truth, place, base, len(thresholds)))
+    counts = _counts(truth, place, base, len(thresholds))
+    scores = function(counts)
     chosen = _middle_of_best(sign * scores)
     generator = np.random.default_rng(seed)
     resampled = [
@@ -80,7 +87,6 @@ def choose_threshold(
         inside = folds == fold
         labels[inside] = labels_at(probability[inside], thresholds[best(np.where(inside, 0.0, base))])
     score_low, score_high = metrics.interval(metric, truth, labels, weight, seed=seed)
-    at = _counts(truth, place, base, len(thresholds))
     return ChosenThreshold(
         value=float(thresholds[chosen]),
         low=float(low),
@@ -89,16 +95,48 @@ def choose_threshold(
         score_low=score_low,
         score_high=score_high,
         at_half=metrics.score(metric, truth, labels_at(probability, DEFAULT), weight),
-        curve=tuple(
-            (rounded(place), rounded(score))
-            for place, score in zip(thresholds.tolist(), scores.tolist(), strict=True)
-            if np.isfinite(score)
-        ),
-        tp=float(at.tp[chosen]),
-        fp=float(at.fp[chosen]),
-        fn=float(at.fn[chosen]),
-        tn=float(at.tn[chosen]),
+        **_curve_of(thresholds, scores, counts, chosen),
     )
+
+
+def assess_threshold(
+    metric: str, value: float, truth: Array, probability: Array, weight: Array | None = None, *, seed: int
+) -> ChosenThreshold:
+    """The threshold `value` as if it were chosen: nothing was fitted to the rows, so its score needs no other folds.
+
+    Args:
+        metric, truth, probability: as in `choose_threshold`.
+    """
+    positive = probability[:, 1].astype(np.float64)
+    base = np.ones(len(truth)) if weight is None else np.asarray(weight, dtype=np.float64)
+    thresholds = np.unique(np.r_[candidate_thresholds(positive), value])
+    place = np.searchsorted(thresholds, positive, side="right")
+    counts = _counts(truth, place, base, len(thresholds))
+    labels = labels_at(probability, value)
+    low, high = metrics.interval(metric, truth, labels, weight, seed=seed)
+    chosen = int(np.searchsorted(thresholds, value))
+    return ChosenThreshold(
+        value=value,
+        low=value,
+        high=value,
+        score=metrics.score(metric, truth, labels, weight),
+        score_low=low,
+        score_high=high,
+        at_half=metrics.score(metric, truth, labels_at(probability, DEFAULT), weight),
+        **_curve_of(thresholds, function_of_counts(metric)(counts), counts, chosen),
+    )
+
+
+def _curve_of(thresholds: Float64, scores: Float64, counts: Counts, chosen: int) -> dict[str, Any]:
+    """The fields of a `ChosenThreshold` about all thresholds, and the counts at the chosen one."""
+    shown = np.flatnonzero(np.isfinite(scores))
+    cells = np.column_stack([counts.tp, counts.fp, counts.fn, counts.tn])
+    at = dict(zip(("tp", "fp", "fn", "tn"), cells[chosen].tolist(), strict=True))
+    return {
+        "curve": tuple((rounded(float(thresholds[each])), rounded(float(scores[each]))) for each in shown),
+        "counts": tuple(tuple(rounded(cell) for cell in cells[each].tolist()) for each in shown),
+        **at,
+    }
 
 
 def candidate_thresholds(positive: Float64) -> Float64:

@@ -7,23 +7,59 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tabapp.errors import ExitCode, TabappError
 from tabapp.run.protocol.analyses import AnalysisFailed, Compare, Diagnose
+from tabapp.run.record import events as ev
 from tabapp.run.record.analysis import all_requests
 from tabapp.run.record.event_base import AnalysisEvent
 from tabapp.run.record.folder import EventLog, RunFolder
+
+if TYPE_CHECKING:
+    from tabapp.engine.analyses.finished_run import FinishedRun
+
+REPORT_SECONDS = 1.0
+"""Least time between two events on the progress of an analysis."""
 
 
 def _compare(a: RunFolder, b: RunFolder) -> msgspec.Struct:
     from tabapp.engine.analyses.compare_runs import compare_runs
 
     return compare_runs(a, b)
+
+
+class _Steps:
+    """Records in the events of a run that an analysis begins, continues and ends."""
+
+    def __init__(self, log: EventLog, request: Diagnose) -> None:
+        self._log, self._request = log, request
+        self._last = time.monotonic()
+
+    def begin(self) -> None:
+        request = self._request
+        self._log.append(ev.AnalysisStarted(option=request.option, value=request.value, model=request.model))
+
+    def progress(self, share: float) -> None:
+        """Record a share of the work; at most every `REPORT_SECONDS`, as each event is synced to disk."""
+        if time.monotonic() - self._last < REPORT_SECONDS:
+            return
+        self._last = time.monotonic()
+        request = self._request
+        self._log.append(
+            ev.AnalysisProgress(option=request.option, value=request.value, share=round(min(1.0, share), 3))
+        )
+
+    def end(self, message: str = "") -> None:
+        request = self._request
+        status = "failed" if message else "done"
+        self._log.append(ev.AnalysisEnded(option=request.option, value=request.value, status=status, message=message))
 
 
 def _diagnose(request: Diagnose, folder: RunFolder) -> msgspec.Struct:
@@ -36,12 +72,24 @@ def _diagnose(request: Diagnose, folder: RunFolder) -> msgspec.Struct:
     arguments += [request.model, request.seconds] if declared.trains else []
     with folder.lock():
         run = FinishedRun(folder)
-        event = compute(run, *arguments)
         log = EventLog(folder.events)
         try:
-            return log.append(run.described(event))
+            return _recorded(_Steps(log, request), log, run, lambda: compute(run, *arguments))
         finally:
             log.close()
+
+
+def _recorded(steps: _Steps, log: EventLog, run: FinishedRun, compute: Callable[[], AnalysisEvent]) -> msgspec.Struct:
+    """The result of an analysis, appended to the events of its run between the events on its steps."""
+    steps.begin()
+    run.report = steps.progress
+    try:
+        found = log.append(run.described(compute()))
+    except Exception as error:
+        steps.end(str(error) if isinstance(error, TabappError) else f"{type(error).__name__}: {error}.")
+        raise
+    steps.end()
+    return found
 
 
 def result_of(request: Compare | Diagnose, *paths: Path) -> msgspec.Struct:

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from tabapp import metrics
-from tabapp.explain.decision import candidate_thresholds, choose_threshold, labels_at
+from tabapp.explain.decision import assess_threshold, candidate_thresholds, choose_threshold, labels_at
 from tabapp.explain.evaluation import gain_curve
 from tabapp.explain.fairness import (
     FALSE_POSITIVE,
@@ -67,6 +67,20 @@ def test_the_score_is_of_rows_that_did_not_choose_the_threshold():
     assert chosen.score < max(score for _, score in chosen.curve), (
         "the best of many thresholds is optimistic on random predictions"
     )
+
+
+def test_a_threshold_of_the_user_is_scored_on_all_rows():
+    truth, probability, _ = rare_positives(800)
+    found = assess_threshold("f1", 0.123, truth, probability, seed=0)
+    assert (found.value, found.low, found.high) == (0.123, 0.123, 0.123)
+    assert found.score == pytest.approx(metrics.score("f1", truth, labels_at(probability, 0.123)))
+    assert found.score_low < found.score < found.score_high
+    places = [place for place, _ in found.curve]
+    assert 0.123 in places
+    label = probability[:, 1] >= 0.123
+    assert found.counts[places.index(0.123)] == (found.tp, found.fp, found.fn, found.tn)
+    assert found.tp == ((truth == 1) & label).sum()
+    assert {sum(counts) for counts in found.counts} == {len(truth)}
 
 
 def test_thresholds_are_between_probabilities():

@@ -208,6 +208,15 @@ def recorded(run: str) -> list[ev.Event]:
     ]
 
 
+def steps() -> list[ev.Event]:
+    """What the process of an analysis records beside the result."""
+    return [
+        ev.AnalysisStarted(option="fairness", value="city"),
+        ev.AnalysisProgress(option="fairness", value="city", share=0.5),
+        ev.AnalysisEnded(option="fairness", value="city", status="done"),
+    ]
+
+
 def analyses() -> list[ev.Event]:
     """What a user requests after a run."""
     return [
@@ -227,6 +236,7 @@ def analyses() -> list[ev.Event]:
             fp=90,
             fn=20,
             tn=710,
+            counts=((190, 150, 10, 650), (180, 90, 20, 710), (120, 40, 80, 760)),
         ),
         RobustnessReady(
             n_rows=1000,

@@ -7,14 +7,18 @@ import pkgutil
 from importlib import import_module
 
 import msgspec
+import pytest
 
 from tabapp.engine.analyses.finished_run import FinishedRun
+from tabapp.errors import UsageError
 from tabapp.run.analyses.attention import AttentionMap, AttentionReady, attention_tables
 from tabapp.run.analyses.fairness import FairnessReady
 from tabapp.run.analyses.threshold import ThresholdChosen
+from tabapp.run.record import events as ev
 from tabapp.run.record.analysis import PACKAGE, all_analyses, all_requests
 from tabapp.run.record.reducing.reduce import replay
 from tabapp.run.record.state import RunState
+from tabapp.run.texts.diagnoses import tables_of
 from tests.run.recording import analyses
 from tests.run.test_state import numbered
 
@@ -47,6 +51,43 @@ def test_every_declaration_is_complete():
         assert first.annotation is FinishedRun
         assert [each.annotation for each in others] == expected
         assert (request.metavar is None) == (request.values is None)
+
+
+def test_the_analysis_in_progress_is_known_to_every_view():
+    stream = numbered(
+        [
+            ev.AnalysisStarted(option="fairness", value="city"),
+            ev.AnalysisProgress(option="fairness", value="city", share=0.4),
+        ]
+    )
+    state = replay(stream)
+    assert state.underway is not None
+    assert (state.underway.option, state.underway.value, state.underway.share) == ("fairness", "city", 0.4)
+    assert state.feed[-1].text == "Analysis started: Groups of a column: city"
+    for status, message, line in (
+        ("canceled", "", "Analysis canceled: Groups of a column: city"),
+        ("failed", "There is no column.", "No result of the analysis Groups of a column: city: There is no column."),
+    ):
+        end = ev.AnalysisEnded(option="fairness", value="city", status=status, message=message)
+        ended = replay(numbered([*stream, end]))
+        assert ended.underway is None
+        assert ended.feed[-1].text == line
+
+
+def test_prices_are_checked_before_an_analysis_starts():
+    (threshold,) = [each for each in all_requests() if each.option == "threshold"]
+    (costs,) = [each.question for each in threshold.values(RunState()) if each.question is not None]
+    assert costs.check(" fn=5,fp=1 ") == "fn=5,fp=1"
+    with pytest.raises(UsageError, match="not a number of 0 or more"):
+        costs.check("fn=5,fp=x")
+
+
+def test_a_threshold_of_the_user_says_which_would_be_best():
+    chosen = next(event for event in analyses() if isinstance(event, ThresholdChosen))
+    by_hand = msgspec.structs.replace(chosen, value=0.2, by_hand=True)
+    (table,) = tables_of(by_hand, RunState())
+    assert "the threshold that you chose" in table.sentences[0]
+    assert "best at 0.310: 0.7100" in table.sentences[1]
 
 
 def test_each_result_is_kept_until_a_later_one_of_the_same_part():

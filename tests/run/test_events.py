@@ -7,12 +7,14 @@ import pytest
 
 from tabapp.run.record import events as ev
 from tabapp.run.record.event_lines import all_kinds, decode, encode
-from tests.run.recording import analyses, finished, recorded, targets
+from tests.run.recording import analyses, finished, recorded, steps, targets
 
 KINDS = all_kinds()
 
 
-@pytest.mark.parametrize("event", [*recorded("a-run"), *analyses(), *targets()], ids=lambda event: type(event).__name__)
+@pytest.mark.parametrize(
+    "event", [*recorded("a-run"), *analyses(), *steps(), *targets()], ids=lambda event: type(event).__name__
+)
 def test_event_round_trips_through_json(event):
     event = msgspec.structs.replace(event, seq=7, t=1700000000.125)
     line = encode(event)
@@ -25,7 +27,7 @@ def test_event_round_trips_through_json(event):
 
 
 def test_recording_contains_every_kind_of_event():
-    assert {type(event) for event in [*recorded("a-run"), *analyses(), *targets()]} == set(KINDS)
+    assert {type(event) for event in [*recorded("a-run"), *analyses(), *steps(), *targets()]} == set(KINDS)
 
 
 def test_unknown_event_is_skipped():

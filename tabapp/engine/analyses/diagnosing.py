@@ -18,7 +18,7 @@ from tabapp.data.columns import column_of
 from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.engine.fit.numbering import UsableRows
 from tabapp.errors import BundleError, UsageError, did_you_mean
-from tabapp.explain.decision import LEAST_SCORED_ROWS, choose_threshold
+from tabapp.explain.decision import LEAST_SCORED_ROWS, assess_threshold, choose_threshold
 from tabapp.explain.evaluation import sample_rows
 from tabapp.explain.fairness import (
     CALIBRATION,
@@ -31,12 +31,12 @@ from tabapp.explain.fairness import (
     gaps,
     regressed_groups,
 )
-from tabapp.explain.robustness import Damage, robustness_curve
+from tabapp.explain.robustness import SHARES, Damage, robustness_curve
 from tabapp.explain.slices import slices_of
 from tabapp.findings import CurvePoint
 from tabapp.run.analyses.fairness import FairnessReady
 from tabapp.run.analyses.robustness import RobustnessReady
-from tabapp.run.analyses.threshold import ThresholdChosen
+from tabapp.run.analyses.threshold import ThresholdChosen, value_of_threshold
 
 Array = npt.NDArray[Any]
 
@@ -47,10 +47,11 @@ def choose_bundle_threshold(run: FinishedRun, metric: str) -> ThresholdChosen:
     """Choose the threshold of the positive class by a metric of labels, and write it to the bundle of the run.
 
     Args:
-        metric: name of the metric, or "none" for 0.5.
+        metric: name of the metric, or "none" for 0.5. METRIC@VALUE keeps the threshold VALUE instead of the best one.
 
     Raises:
-        UsageError: the run is no binary classification, has no bundle, or the metric does not depend on labels.
+        UsageError: the run is no binary classification, has no bundle, or the metric does not depend on labels; or VALUE is not
+            between 0 and 1.
         BundleError: the bundle is not valid.
     """
     if run.plan.task != "binary":
@@ -60,7 +61,9 @@ def choose_bundle_threshold(run: FinishedRun, metric: str) -> ThresholdChosen:
     if metric == "none":
         set_threshold(run.folder.bundle, None)
         return ThresholdChosen(value=None)
-    found = metrics.get(metric)
+    name, at, text = metric.partition("@")
+    value = value_of_threshold(text) if at else None
+    found = metrics.get(name)
     if not found.chooses_threshold:
         others = ", ".join(each.name for each in metrics.for_task("binary") if each.chooses_threshold)
         raise UsageError(
@@ -74,15 +77,18 @@ def choose_bundle_threshold(run: FinishedRun, metric: str) -> ThresholdChosen:
             f"A threshold needs scored rows of both classes; those of the run are all {label!r}. Start a run with another "
             "--validation, or without --time."
         )
-    chosen = choose_threshold(
-        found.name, run.truth, run.prediction, run.rows.of(run.data.fold), run.weight, seed=run.plan.seed
-    )
+    if value is not None:
+        chosen = assess_threshold(found.name, value, run.truth, run.prediction, run.weight, seed=run.plan.seed)
+    else:
+        folds = run.rows.of(run.data.fold)
+        chosen = choose_threshold(found.name, run.truth, run.prediction, folds, run.weight, seed=run.plan.seed)
     set_threshold(run.folder.bundle, chosen.value)
     return ThresholdChosen(
         metric=found.name,
         metric_title=found.title,
         greater_is_better=found.greater_is_better,
         positive=run.data.schema.classes[1],
+        by_hand=value is not None,
         **msgspec.structs.asdict(chosen),
     )
 
@@ -128,9 +134,18 @@ def measure_robustness(run: FinishedRun) -> RobustnessReady:
     columns = [column.name for column in run.data.schema.features]
     weight = ensemble.rows.of(run.data.weight)
 
+    n_predicted = 0
+
+    def predict(change: Callable[[pl.DataFrame], pl.DataFrame]) -> Array:
+        nonlocal n_predicted
+        predicted = ensemble.predict(change)
+        n_predicted += 1
+        run.report(n_predicted / (2 * len(SHARES)))
+        return predicted
+
     def curve(kind: Damage) -> tuple[CurvePoint, ...]:
         found = robustness_curve(
-            ensemble.predict,
+            predict,
             run.plan.metric,
             ensemble.rows.of(run.data.target),
             columns,

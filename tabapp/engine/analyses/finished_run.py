@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -56,6 +56,7 @@ class FinishedRun:
     Attributes:
         plan: with the device of this machine, if it lacks that of the run.
         members: the ensemble with the weight of each candidate.
+        report: receives the share of an analysis that is done, from 0 to 1.
 
     Args:
         scratch: gets the features and the pre-trained parts that the run lacks; None means the run.
@@ -66,6 +67,7 @@ class FinishedRun:
 
     def __init__(self, folder: RunFolder, scratch: Path | None = None) -> None:
         self.folder = folder
+        self.report: Callable[[float], None] = lambda share: None
         with damage_as_error(folder):
             chosen = self._ensemble()
             if chosen is None or not folder.plan.is_file():

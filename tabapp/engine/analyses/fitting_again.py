@@ -92,6 +92,7 @@ def fit_again(
     model = task.train().model
     limit.check()
     limit.trained += 1
+    run.report(limit.trained / max(1, limit.planned))
     scored = run.data.held_out(fold) if scored is None else scored
     predicted = model.predict(features.preparer.transform(scored.of(run.data.frame)))
     return np.asarray(predicted, dtype=np.float64), model.summary()

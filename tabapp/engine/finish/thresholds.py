@@ -35,6 +35,8 @@ def threshold_for(run: FinishedRun, prediction: Array, covered: Array) -> tuple[
             old,
             f"The threshold {old:.3f} of the run's bundle is kept, but not chosen again: its metric is not known.",
         )
+    if event.by_hand:
+        return old, f"The threshold {old:.3f}, which you chose, is kept."
     try:
         metric = metrics.get(event.metric)
     except Exception as error:

@@ -96,4 +96,4 @@ def mean_over_heads(found: AttentionMap) -> list[list[float]]:
     ]
 
 
-ANALYSIS = Analysis(event=AttentionReady, rank=80, tables=attention_tables, of_columns=True)
+ANALYSIS = Analysis(event=AttentionReady, rank=80, tables=attention_tables, of_columns=True, title="Attention maps")

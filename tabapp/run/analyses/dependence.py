@@ -75,4 +75,6 @@ def _line(found: DependenceReady, state: RunState) -> str:
     return f"Correlated columns: {len(found.groups) or 'no'} group{'' if len(found.groups) == 1 else 's'}"
 
 
-ANALYSIS = Analysis(event=DependenceReady, rank=50, tables=_tables, line=_line, of_columns=True)
+ANALYSIS = Analysis(
+    event=DependenceReady, rank=50, tables=_tables, line=_line, of_columns=True, title="Correlated columns"
+)

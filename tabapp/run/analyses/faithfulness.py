@@ -74,5 +74,6 @@ ANALYSIS = Analysis(
         note="with permutation, gradients, and training without a column",
         trains=True,
         is_offered=_is_offered,
+        needs="a network with attention",
     ),
 )

@@ -56,4 +56,5 @@ ANALYSIS = Analysis(
     tables=lambda found, state: [interactions_table(found, state)],
     figures=lambda found, state: [interactions_map(found)],
     of_columns=True,
+    title="Interactions",
 )

@@ -93,5 +93,6 @@ ANALYSIS = Analysis(
         note="do old rows help, and does the model age?",
         trains=True,
         is_offered=_has_dates,
+        needs="a date column, or a run with --time",
     ),
 )

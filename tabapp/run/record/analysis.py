@@ -63,12 +63,14 @@ class Lines(msgspec.Struct, frozen=True, tag_field="part", tag="lines"):
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A text that a screen asks for. `{}` in `value` stands for the answer."""
+    """A text that a screen asks for. `{}` in `value` stands for the answer, which `check` returns in its final form, or raises a
+    `UsageError` about."""
 
     title: str
     message: str
     default: str
     value: str
+    check: Callable[[str], str] = str.strip
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ class Request:
         values: the values that a screen offers under the title `question`.
         trains: the analysis trains models again, so that `--model` and `--budget` apply.
         is_offered: whether a screen offers the analysis for a run.
+        needs: what a run that is not offered the analysis lacks, such as "two classes".
     """
 
     option: str
@@ -107,6 +110,7 @@ class Request:
     values: Callable[[RunState], Sequence[Value]] | None = None
     trains: bool = False
     is_offered: Callable[[RunState], bool] = lambda state: True
+    needs: str = ""
 
     @property
     def flag(self) -> str:
@@ -126,6 +130,7 @@ class Analysis(Generic[EventT]):
         figures: what reports show beside the tables: line charts below those of all analyses, further tables directly below.
         of_columns: the result is about columns and what models make of them; reports show these results below the importances.
         request: how a user requests it; None if only the engine adds it.
+        title: name on screens of an analysis without a request.
     """
 
     event: type[EventT]
@@ -135,6 +140,12 @@ class Analysis(Generic[EventT]):
     figures: Callable[[EventT, RunState], Sequence[Lines | DiagnosisTable]] = lambda event, state: ()
     of_columns: bool = False
     request: Request | None = None
+    title: str = ""
+
+    @property
+    def name(self) -> str:
+        """The title on screens."""
+        return self.request.title if self.request is not None else self.title
 
 
 @cache
@@ -159,3 +170,9 @@ def any_result() -> Any:
 def all_requests() -> list[Request]:
     """The analyses that a user can request."""
     return [each.request for each in all_analyses() if each.request is not None]
+
+
+def title_of_request(option: str, value: str | None) -> str:
+    """An analysis with its value in words, such as "Groups of a column: Sex"; the option if this version does not know it."""
+    title = next((each.title for each in all_requests() if each.option == option), option)
+    return title if value is None else f"{title}: {value}"

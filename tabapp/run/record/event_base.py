@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 VERSION = 1
@@ -47,3 +49,33 @@ class AnalysisEvent(Described, frozen=True, kw_only=True):
     def withdraws(self) -> bool:
         """Whether it only takes back the earlier result."""
         return False
+
+
+class AnalysisStep(Event, frozen=True, kw_only=True):
+    """The base of events on an analysis in progress, which another process than the engine runs.
+
+    Attributes:
+        option, value: of `tabapp diagnose`, without dashes; the value is None for a flag.
+    """
+
+    option: str
+    value: str | None = None
+
+
+class AnalysisStarted(AnalysisStep, tag="analysis.started", frozen=True, kw_only=True):
+    """An analysis has begun; `model` is the one that it trains again, None for the best."""
+
+    model: str | None = None
+
+
+class AnalysisProgress(AnalysisStep, tag="analysis.progress", frozen=True, kw_only=True):
+    """The share of the work that is done, in [0, 1]."""
+
+    share: float
+
+
+class AnalysisEnded(AnalysisStep, tag="analysis.ended", frozen=True, kw_only=True):
+    """An analysis has ended: `message` says why there is no result, empty if there is one."""
+
+    status: Literal["done", "failed", "canceled"]
+    message: str = ""

@@ -13,7 +13,11 @@ import msgspec
 from tabapp.findings import Effect, ErrorSlice, ImportanceRow, ReliabilityBin, ResidualBand
 from tabapp.run.record.event_base import ENSEMBLE as ENSEMBLE
 from tabapp.run.record.event_base import VERSION as VERSION
+from tabapp.run.record.event_base import AnalysisEnded as AnalysisEnded
 from tabapp.run.record.event_base import AnalysisEvent as AnalysisEvent
+from tabapp.run.record.event_base import AnalysisProgress as AnalysisProgress
+from tabapp.run.record.event_base import AnalysisStarted as AnalysisStarted
+from tabapp.run.record.event_base import AnalysisStep as AnalysisStep
 from tabapp.run.record.event_base import Described as Described
 from tabapp.run.record.event_base import Event
 from tabapp.run.record.records import (
@@ -385,6 +389,9 @@ AnyEvent = (
     | EffectsReady
     | Resources
     | Log
+    | AnalysisStarted
+    | AnalysisProgress
+    | AnalysisEnded
     | TargetStarted
     | TargetFinished
     | RunFinished

@@ -63,6 +63,16 @@ class FeedLine(msgspec.Struct, frozen=True, kw_only=True):
     target: int | None = None
 
 
+class AnalysisUnderway(msgspec.Struct, frozen=True, kw_only=True):
+    """An analysis that a process has begun. `share` is the share of its work that is done, None before it is known."""
+
+    option: str
+    value: str | None
+    model: str | None
+    since: float
+    share: float | None = None
+
+
 class TargetState(msgspec.Struct, frozen=True, kw_only=True):
     """One target of a run with several, and the folder of its run, relative to that of the whole run. `state` is that of its run,
     None before it has ended."""
@@ -111,6 +121,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     effects: ev.EffectsReady | None = None
     analyses: dict[str, ev.AnalysisEvent] = {}
     """The latest results of analyses, by kind and `AnalysisEvent.part`."""
+    underway: AnalysisUnderway | None = None
+    """The analysis in progress; its process may have been killed, which only the lock of the run shows."""
     resources: tuple[ev.Resources, ...] = ()
     feed: tuple[FeedLine, ...] = ()
     finished: ev.RunFinished | None = None

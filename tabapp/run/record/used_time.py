@@ -16,7 +16,7 @@ def seconds_used(history: Iterable[ev.AnyEvent]) -> float:
     since: float | None = None
     last = 0.0
     for event in history:
-        if isinstance(event, ev.AnalysisEvent):
+        if isinstance(event, ev.AnalysisEvent | ev.AnalysisStep):
             continue
         # Runs of earlier versions have no `elapsed`.
         now = event.elapsed or event.t

@@ -25,6 +25,7 @@ from tabapp.errors import UsageError
 from tabapp.explain.attention import AttentionShare
 from tabapp.explain.permutation import ColumnImportance
 from tabapp.findings import ImportanceRow
+from tabapp.processes import analyst
 from tabapp.processes.analyst import result_of
 from tabapp.run.analyses.learning_curve import RowCurveReady
 from tabapp.run.protocol import analyses as running
@@ -102,6 +103,25 @@ def test_results_are_kept_in_the_run(folder, in_this_process):
         call(diagnose, *words, "--budget", "5m")
 
 
+def test_the_steps_of_an_analysis_are_events(folder, monkeypatch):
+    monkeypatch.setattr(analyst, "REPORT_SECONDS", 0.0)
+    before = len(EventReader(folder.events).read_new())
+    result_of(running.Diagnose("robustness"), folder.path)
+    failed = result_of(running.Diagnose("fairness", "outcome"), folder.path)
+    assert isinstance(failed, running.AnalysisFailed)
+    events = EventReader(folder.events).read_new()[before:]
+    started, *shares, found, ended, _, refused = events
+    assert isinstance(started, ev.AnalysisStarted)
+    assert [event.share for event in shares] == sorted(event.share for event in shares)
+    assert shares[-1].share == 1.0
+    assert len(shares) == 14, "a share for each prediction"
+    assert found.n_rows == 300
+    assert (ended.option, ended.status, ended.message) == ("robustness", "done", "")
+    assert (refused.value, refused.status, refused.message) == ("outcome", "failed", failed.error)
+    assert folder.state().underway is None
+    assert seconds_used(events) == 0.0
+
+
 def test_a_resumed_run_forgets_the_results(folder):
     state = folder.state()
     from tabapp.run.record.reducing.reduce import reduce
@@ -148,9 +168,16 @@ def test_a_threshold_is_chosen_and_restored(folder, tmp_path, monkeypatch):
         assert found.value < 0.5, "a missed positive is expensive"
         assert load_bundle(folder.bundle).predictor.ensemble.threshold == found.value
         assert found.tp + found.fp + found.fn + found.tn == 300
+        chosen = diagnosing.choose_bundle_threshold(FinishedRun(folder), "cost:fn=5,fp=1@0.6")
+        assert chosen.by_hand
+        assert load_bundle(folder.bundle).predictor.ensemble.threshold == chosen.value == 0.6
+        assert chosen.metric == "cost:fn=5,fp=1"
+        assert chosen.score > found.score, "a better place was known"
+        with pytest.raises(UsageError, match="not a number between 0 and 1"):
+            diagnosing.choose_bundle_threshold(FinishedRun(folder), "f1@1.2")
         with pytest.raises(UsageError, match="does not depend on a threshold"):
             diagnosing.choose_bundle_threshold(FinishedRun(folder), "roc_auc")
-        assert diagnosing.measure_fairness(FinishedRun(folder), "group").threshold == found.value
+        assert diagnosing.measure_fairness(FinishedRun(folder), "group").threshold == 0.6
         assert diagnosing.choose_bundle_threshold(FinishedRun(folder), "none").value is None
         assert load_bundle(folder.bundle).predictor.ensemble.threshold is None
     finally:

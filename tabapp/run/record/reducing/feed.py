@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tabapp.run.record import events as ev
-from tabapp.run.record.analysis import analysis_of
+from tabapp.run.record.analysis import analysis_of, title_of_request
 from tabapp.run.record.importance_notes import is_incomplete, measured
 from tabapp.run.record.score_text import format_score, score_with_folds, some_folds
 from tabapp.run.record.state import RunState, title_of
@@ -51,6 +51,10 @@ def describe(event: ev.AnyEvent, state: RunState) -> tuple[str, str] | None:
         case ev.AnalysisEvent():
             line = analysis_of(event).line
             return None if line is None else ("info", line(event, state))
+        case ev.AnalysisStarted():
+            return "info", f"Analysis started: {title_of_request(event.option, event.value)}"
+        case ev.AnalysisEnded():
+            return _end_of_analysis(event)
         case ev.Log():
             return {"warning": "warn"}.get(event.level, event.level), event.message
         case ev.TargetStarted():
@@ -75,6 +79,18 @@ def _fit_line(event: ev.FitStarted | ev.FitFinished | ev.FitFailed, title: str) 
             return "fit", f"{where} {format_score(event.score)} in {event.seconds:.1f}s"
         case ev.FitFailed():
             return "error", f"{where}: {event.reason}"
+
+
+def _end_of_analysis(event: ev.AnalysisEnded) -> tuple[str, str] | None:
+    """The feed line at the end of an analysis; a result has a line of its own."""
+    title = title_of_request(event.option, event.value)
+    match event.status:
+        case "done":
+            return None
+        case "canceled":
+            return "info", f"Analysis canceled: {title}"
+        case _:
+            return "warn", f"No result of the analysis {title}: {event.message}"
 
 
 def _result_line(result: ev.TargetResult, state: RunState) -> tuple[str, str]:

@@ -9,7 +9,7 @@ import msgspec
 from tabapp.run.record import events as ev
 from tabapp.run.record.belonging import is_current
 from tabapp.run.record.reducing import Case, Changes
-from tabapp.run.record.state import RunState, is_new_best
+from tabapp.run.record.state import AnalysisUnderway, RunState, is_new_best
 
 _EXPLANATIONS = ("importances", "slices", "effects")
 
@@ -20,6 +20,18 @@ def keep_analysis(state: RunState, event: ev.AnalysisEvent) -> Changes:
     if event.withdraws:
         return {"analyses": {name: found for name, found in state.analyses.items() if name != key}}
     return {"analyses": {**state.analyses, key: event}}
+
+
+def _begin_analysis(state: RunState, event: ev.AnalysisStarted) -> Changes:
+    return {
+        "underway": AnalysisUnderway(option=event.option, value=event.value, model=event.model, since=event.t),
+    }
+
+
+def _continue_analysis(state: RunState, event: ev.AnalysisProgress) -> Changes:
+    if state.underway is None:
+        return {}
+    return {"underway": msgspec.structs.replace(state.underway, share=event.share)}
 
 
 def with_best(state: RunState) -> RunState:
@@ -52,4 +64,7 @@ CASES: Mapping[type[ev.AnyEvent], Case] = {
     },
     ev.SlicesReady: lambda state, event: {"slices": event},
     ev.EffectsReady: lambda state, event: {"effects": event},
+    ev.AnalysisStarted: _begin_analysis,
+    ev.AnalysisProgress: _continue_analysis,
+    ev.AnalysisEnded: lambda state, event: {"underway": None},
 }

@@ -25,6 +25,7 @@ def _start(state: RunState, event: ev.RunStarted) -> Changes:
         "finished": None,
         "paused": False,
         "analyses": {},
+        "underway": None,
     }
 
 
