@@ -37,6 +37,7 @@ from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.registry import VIEWS
+from tabapp.tui.session.analysis_queue import AnalysisQueue
 from tabapp.tui.session.bundle_export import ask_for_export
 from tabapp.tui.session.engine_handle import EngineHandle
 from tabapp.tui.session.notifications import Notifications
@@ -105,6 +106,7 @@ class TabappApp(App[None], inherit_bindings=False):
         self._shown = ShownTarget(folder)
         self._clock = clock
         self.engine = EngineHandle(folder)
+        self.analyses = AnalysisQueue(self)
         self._quitting = Quitting(self, runs_dir if runs_dir != default_runs_dir() else None)
         self._start = StartRequest(self)
         self._toasts = Notifications(self)

@@ -9,7 +9,7 @@ from textual.binding import Binding
 
 from tabapp.run.record.state import RunState
 
-View = Literal["run", "data", "table", "models", "tuning", "explain", "predict", "row", "runs", "log"]
+View = Literal["run", "data", "table", "models", "tuning", "explain", "predict", "row", "runs", "log", "diagnose"]
 Scope = Literal["everywhere", View]
 Phase = Literal["reading", "ready", "starting", "during", "after"]
 
@@ -36,6 +36,7 @@ TABS: tuple[tuple[str, View, str], ...] = (
     ("6", "predict", "Predict"),
     ("7", "runs", "Runs"),
     ("8", "log", "Log"),
+    ("9", "diagnose", "Diagnose"),
 )
 
 
@@ -264,8 +265,18 @@ ACTIONS: tuple[Action, ...] = (
            "Show the full text of the line under the cursor."),
     Action("explain.sort", "a", "sort", "explain", STARTED, "importance: change order", "Attention ⇄ Permutation",
            "Sort by attention or by permutation importance."),
-    Action("explain.analyze", "d", "analyze", "explain", ("after",), "run: analyze", "Analyze",
-           "Choose the threshold, measure robustness or a learning curve, or compare the groups of a column."),
+    Action("explain.diagnose", "d", "app.view('diagnose')", "explain", STARTED, "run: diagnose", "Diagnose",
+           "Go to the Diagnose screen: threshold, robustness, learning curves, groups of a column and attention maps."),
+    Action("run.diagnose", "d", "app.view('diagnose')", "run", STARTED, "run: diagnose", "",
+           "Go to the Diagnose screen: threshold, robustness, learning curves, groups of a column and attention maps."),
+    Action("diagnose.ask", "enter", "ask", "diagnose", STARTED, "analysis: ask for", "Ask",
+           "Ask for the analysis under the cursor, or keep the threshold at the line. Analyses run one after the other."),
+    Action("diagnose.cancel", "x", "cancel", "diagnose", STARTED, "analysis: cancel", "Cancel",
+           "Cancel the analysis under the cursor, or remove it from the queue."),
+    Action("diagnose.step", "right", "step(1)", "diagnose", ALWAYS, "result: next map or place", "Step",
+           "Move the line of the threshold to the right, or show the next attention map, rate or chart."),
+    Action("diagnose.step.previous", "left", "step(-1)", "diagnose", ALWAYS, "result: previous map or place", "",
+           "Move the line of the threshold to the left, or show the previous attention map, rate or chart."),
     Action("explain.charts", "c", "charts", "explain", ALWAYS, "panels: notes, effect or largest errors", "Panels",
            "Show the notes, the effect of a feature or the largest errors, in turn, on a narrow terminal."),
     Action("run.export", "e", "app.export", "everywhere", STARTED, "bundle: export", "Export",

@@ -15,6 +15,7 @@ SCREENS: dict[View, tuple[str, ...]] = {
     "row": ("row-summary", "row-columns", "row-curve", "row-changes"),
     "runs": ("runs", "query"),
     "log": ("log",),
+    "diagnose": ("analyses", "result"),
 }
 
 PANELS: dict[str, tuple[str, str]] = {
@@ -192,13 +193,27 @@ PANELS: dict[str, tuple[str, str]] = {
         "The last events of the run, and the output of its engine and libraries, which has no time. While the cursor is on "
         "the last line, the log follows new lines. The files are events.jsonl and log.txt in the run folder.",
     ),
+    "analyses": (
+        "Diagnose",
+        "Every analysis of a finished run: ✓ done, with its result in a few words; a spinner with the share of the work while it "
+        "runs; … queued; ✗ without a result; · not asked for; – not possible, with the reason at the right. Press enter to ask for "
+        "one. Several can be asked for; they run one after the other, each in a process of its own, on whichever screen you are. "
+        "Those that are asked for during the run start after it. x cancels the running one, or removes one that waits. Results are "
+        "kept in the run; resuming the run removes them.",
+    ),
+    "result": (
+        "Result",
+        "The conclusion first, then the chart, then the numbers. ←/→ move the line of the threshold, and enter keeps the threshold "
+        "at the line; on other results, they show the next attention map, the next rate of the groups, or the next chart. Faint "
+        "lines bound 95 % intervals.",
+    ),
     "explanation": (
         "Importance",
         "Two measures of feature importance. Permutation shuffles a column and measures the loss of score. Attention is the "
         "weight that a transformer gives a column. Attention alone misleads: a model can attend to a column without using "
         "it, and later layers mix columns. Trust permutation where the two differ. Agree compares the ranks of a column: "
-        "● same, ◐ near, ○ apart. ▸ is a group of correlated columns, shuffled together; press enter to open it. After the "
-        "run, d chooses a threshold, measures robustness and learning curves over rows and time, and compares groups.",
+        "● same, ◐ near, ○ apart. ▸ is a group of correlated columns, shuffled together; press enter to open it. d "
+        "goes to the Diagnose screen.",
     ),
     "effect": (
         "Effect",

@@ -139,7 +139,7 @@ class Tabs(ClickableLine):
         self._current: View = current
 
     def on_resize(self) -> None:
-        """Draw for the current width: with gaps, without gaps, or with only the digits of other screens."""
+        """Draw for the current width: with gaps, without gaps, closer together, or with only the digits of other screens."""
         width, titles = self.size.width, [title for _, _, title in TABS]
         whole = sum(len(title) + 4 for title in titles)
         gap = " " if whole + len(titles) + 2 <= width else ""
@@ -148,7 +148,8 @@ class Tabs(ClickableLine):
             if view == self._current:
                 tab = Content.styled(f" {digit} {title} ", "bold $background on $primary")
             else:
-                shown = f"{title} " if whole < width else ""
+                end = " " if whole < width else ""
+                shown = f"{title}{end}" if whole - len(titles) < width else ""
                 tab = Content.assemble((f" {digit} ", "$primary"), (shown, MUTED))
             parts += [(tab, f"app.view('{view}')"), (Content(gap), None)]
         self.set_parts(parts)

@@ -14,6 +14,7 @@ from tabapp.run.options.settings import Settings
 from tabapp.run.record.commands import AnyCommand
 from tabapp.run.record.folder import RunFolder
 from tabapp.run.record.state import RunState
+from tabapp.tui.session.analysis_queue import AnalysisQueue
 from tabapp.tui.session.engine_handle import EngineHandle
 from tabapp.tui.session.plan_changes import PlanChanges
 from tabapp.tui.viewmodels.texts import Snapshot
@@ -29,6 +30,7 @@ class Host(Protocol):
     settings: Settings
     planning: PlanChanges
     engine: EngineHandle
+    analyses: AnalysisQueue
 
     @property
     def chosen_model(self) -> str | None:

@@ -10,7 +10,7 @@ from tabapp.run.texts.progress import progress_of
 from tabapp.tui.chrome.actions import has_started, phase_of
 from tabapp.tui.dialogs.basic import Decision, Option
 from tabapp.tui.session.host import Host
-from tabapp.tui.viewmodels.texts import best_text, clock_time, short_path
+from tabapp.tui.viewmodels.texts import best_text, clock_time, count, short_path
 
 GRACE_SECONDS = 5.0
 UNSTARTED_GRACE_SECONDS = 1.0
@@ -39,8 +39,16 @@ class Quitting:
         elif not has_started(state) and app.engine.is_ours:
             app.send(cmd.Abort())
             self._exit_by = time.monotonic() + UNSTARTED_GRACE_SECONDS
+        elif pending := app.analyses.pending:
+            self._ask_about_analyses(len(pending))
         else:
             app.exit()
+
+    def _ask_about_analyses(self, number: int) -> None:
+        message = f"{count(number, 'analysis', 'analyses')} asked for on screen 9 would have no result."
+        options = [Option("quit", "Quit and drop them", key="q")]
+        dialog = Decision("Analyses are not done", message, options, stay="Stay")
+        self._app.push_screen(dialog, lambda answer: self._app.exit() if answer else None)
 
     def _ask(self) -> None:
         self._dialog = Decision(*self._question(), stay="Cancel")
@@ -60,6 +68,8 @@ class Quitting:
         facts += [f"best {best_text(state)}"] if state.best is not None else []
         if in_progress and progress is not None and progress.left is not None:
             facts.append(f"~{clock_time(progress.left)} left")
+        if pending := self._app.analyses.pending:
+            facts.append(f"{count(len(pending), 'queued analysis', 'queued analyses')} would be dropped")
         if self._runs_dir is not None:
             facts.append(f"kept in {short_path(self._runs_dir)}")
         # The id without its date identifies the run and is easy to remember.

@@ -1,56 +1,43 @@
-"""The analyses of a run as text, and the options to request them."""
+"""The analyses of a run as text: maps, and sentences with their tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tabapp import charts
 from tabapp.run.analyses.attention import AttentionMap, AttentionReady, mean_over_heads
 from tabapp.run.analyses.interactions import InteractionsReady, interactions_map, interactions_table
-from tabapp.run.record.analysis import DiagnosisTable, all_requests
+from tabapp.run.record.analysis import DiagnosisTable
 from tabapp.run.record.state import RunState, subject_of
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED
 
-KNOWN, ATTENTION, INTERACTIONS = "known", "attention", "interactions"
-"""Values of `analysis_options` that show results; the others are options of `tabapp diagnose`."""
 SHADES = ("$foreground 40%", "", "$primary", "bold $primary")
 """Styles of less attention than chance, about as much, more, and more than twice as much; also of growing interactions."""
 RATIOS = (0.7, 1.4, 2.5)
 """The shares, relative to chance, from which the next style is used."""
 
 
-def analysis_options(state: RunState, known: int) -> list[tuple[str, str, str]]:
-    """The analyses that a run allows: value, label and note."""
-    options = [(KNOWN, "Results so far", f"{known}")] if known else []
-    if state.results(AttentionReady):
-        options.append((ATTENTION, "Attention map", "by layer and head"))
-    if state.results(InteractionsReady):
-        options.append((INTERACTIONS, "Interactions", "heat map of pairs of columns"))
-    return [*options, *((each.option, each.title, each.note) for each in all_requests() if each.is_offered(state))]
+@dataclass(frozen=True)
+class AttentionStep:
+    """One of the maps of a result: a layer, and a head of it; -1 is the mean over heads."""
+
+    layer: int
+    head: int
+
+    def drawn(self, found: AttentionReady, state: RunState, width: int) -> tuple[str, Content]:
+        """Title and heat map, in lines of `width` characters."""
+        return attention_content(found.maps[self.layer], self.head, subject_of(state, found), width)
 
 
-def attention_options(state: RunState) -> list[tuple[str, str, str]]:
-    """The layers and heads of the attention maps; the value is MODEL:LAYER:HEAD, all counted from 0,
-    with head -1 for the mean over heads."""
-    found: list[tuple[str, str, str]] = []
-    results = state.results(AttentionReady)
-    for place, ready in enumerate(results):
-        model = f"{subject_of(state, ready)} · " if len(results) > 1 else ""
-        for layer, each in enumerate(ready.maps):
-            n_heads, key = len(each.heads), f"{place}:{layer}"
-            title = model + (each.title if each.kind == "attention" else each.name)
-            mean = f"mean of {n_heads} heads" if n_heads > 1 else f"{len(each.queries)} × {len(each.keys)}"
-            found.append((f"{key}:-1", title, mean))
-            found += [(f"{key}:{head}", f"{title} · head {head + 1}", "") for head in range(n_heads) if n_heads > 1]
-    return found
-
-
-def chosen_map(state: RunState, choice: str, width: int) -> tuple[str, Content]:
-    """Title and heat map of a value of `attention_options`, in lines of `width` characters."""
-    place, layer, head = (int(part) for part in choice.split(":"))
-    ready = state.results(AttentionReady)[place]
-    return attention_content(ready.maps[layer], head, subject_of(state, ready), width)
+def attention_steps(found: AttentionReady) -> list[AttentionStep]:
+    """The maps of a result in the order in which ←/→ walk through them: of each layer the mean, then its heads."""
+    steps: list[AttentionStep] = []
+    for layer, each in enumerate(found.maps):
+        heads = range(-1, len(each.heads)) if len(each.heads) > 1 else (-1,)
+        steps += [AttentionStep(layer, head) for head in heads]
+    return steps
 
 
 def attention_content(found: AttentionMap, head: int, model: str, width: int) -> tuple[str, Content]:
@@ -65,7 +52,9 @@ def attention_content(found: AttentionMap, head: int, model: str, width: int) ->
         margins = _relative(found.spread[0], found.chance) if head < 0 and any(found.spread[0]) else None
         lines += [Content.styled(f"from {found.queries[0]} to", MUTED), *_bars(found.keys, ratios[0], margins, width)]
     else:
-        cells = [[(f"{ratio:.1f}", _shade(ratio, *RATIOS)) for ratio in row] for row in ratios]
+        # One decimal makes a layer of nearly equal attention a table of "1.0".
+        digits = 2 if len(found.keys) * 6 + 8 <= width else 1
+        cells = [[(f"{ratio:.{digits}f}", _shade(ratio, *RATIOS)) for ratio in row] for row in ratios]
         lines += [Content.styled("Rows attend to columns.", MUTED), *_heat_map(found.queries, found.keys, cells, width)]
     title = f"{found.kind.capitalize()} · {found.title}" + (f" · head {head + 1}" if head >= 0 else "")
     return title, Content("\n").join(lines)
@@ -79,14 +68,14 @@ def _bars(names: Sequence[str], ratios: Sequence[float], margins: Sequence[float
     """A line for each column, most attention first, with the half-width of its interval over folds."""
     longest = min(max(map(len, names)), max(6, width // 2))
     most = max(*ratios, 1e-12)
-    room = max(4, width - longest - (16 if margins else 8))
+    room = max(4, width - longest - (17 if margins else 8))
     lines: list[Content] = []
     for place in sorted(range(len(names)), key=lambda each: -ratios[each]):
         style = _shade(ratios[place], *RATIOS)
-        margin = f"  ±{margins[place]:.1f}" if margins else ""
+        margin = f"  ±{margins[place]:.2f}" if margins else ""
         bar = charts.rule(ratios[place] / most, room)
         name = _cut(names[place], longest).ljust(longest)
-        lines.append(Content.assemble(name, (f"  {ratios[place]:5.1f}", style), (margin, MUTED), " ", (bar, style)))
+        lines.append(Content.assemble(name, (f"  {ratios[place]:5.2f}", style), (margin, MUTED), " ", (bar, style)))
     return lines
 
 

@@ -113,8 +113,6 @@ class Explanation(Table):
         super().__init__([], id="explanation")
         set_titles(self, "Importance")
         self.sort = "permutation"
-        self.analysis = ""
-        """The analysis in progress; empty if there is none."""
         self._state = RunState()
         self._opened: set[str] = set()
         """Keys of the groups whose members are shown."""
@@ -125,16 +123,15 @@ class Explanation(Table):
         facts = importance_facts(state)
         ready = facts.importances
         self.set_empty(facts.waiting)
-        in_progress = f"analyzing: {self.analysis}…" if self.analysis else ""
         if ready is None:
-            set_titles(self, "Importance", in_progress)
+            set_titles(self, "Importance", "")
             self.show([], [Column("feature")])
             return
         attention = any(row.attention is not None for row in ready.rows)
         sort = self.sort if attention else "permutation"
         title = f"Importance · sorted by {sort}" + (" · a swaps" if attention else "")
         title += f" · {facts.title}" if earlier_subject(ready, state.leaderboard) else ""
-        set_titles(self, title, in_progress or f"{measured(ready, 'features')} · {ready.n_rows:,} held-out rows")
+        set_titles(self, title, f"{measured(ready, 'features')} · {ready.n_rows:,} held-out rows")
         dependence = state.result(DependenceReady)
         grouped = grouped_rows(ready.rows, dependence, self._opened)
         rows = ranked(grouped) if sort == "permutation" else sorted(grouped, key=lambda row: -(row.attention or 0.0))

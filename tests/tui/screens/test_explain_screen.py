@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 import pytest
 
-from tabapp.findings import Interaction
-from tabapp.run.analyses.attention import AttentionReady
 from tabapp.run.analyses.dependence import DependenceReady, GroupImportance
-from tabapp.run.analyses.interactions import InteractionsReady
-from tabapp.run.protocol.analyses import AnalysisError, AnalysisFailed
 from tabapp.run.record import events as ev
-from tabapp.run.record.state import RunState
-from tabapp.tui.dialogs.basic import Choice, Reading
-from tabapp.tui.screens import explain as explain_screen
-from tabapp.tui.viewmodels.diagnoses import analysis_options
-from tests.run.recording import analyses
+from tabapp.tui.dialogs.basic import Reading
 from tests.tui import evaluations, recordings
 from tests.tui.driver import NARROW, SIZES, drive
 
@@ -157,65 +147,6 @@ async def test_the_help_says_what_misleads(tmp_path, monkeypatch, text):
         await driver.until(lambda: text in driver.app.screen._text.plain)
 
 
-async def test_an_analysis_is_requested_and_shown(tmp_path, monkeypatch):
-    asked = []
-    answers = {"robustness": 1, "learning-curve": 2, "fairness": 4, "threshold": 0}
-
-    may_end = asyncio.Event()
-
-    async def analyze(kind, request, *folders):
-        asked.append((request.option, request.value))
-        await may_end.wait()
-        return analyses()[answers[request.option]]
-
-    monkeypatch.setattr(explain_screen, "analyze_in_background", analyze)
-    async with drive(tmp_path, monkeypatch, explained(), attach=True, engine_runs=False) as driver:
-        await driver.press("5")
-        for choose, words in (
-            (["robust"], ["damaged cells", "0.8500 (0.8300 to 0.8700)"]),
-            (["learning"], ["More rows would likely help", "training rows"]),
-            (["groups", "sex"], ["selection rate", "= east", "clear difference"]),
-            (["threshold", "f1"], ["at least 0.310", "The bundle keeps this threshold", "truly yes"]),
-        ):
-            await driver.press("d")
-            for text in choose:
-                await driver.until(lambda: isinstance(driver.app.screen, Choice))
-                before = driver.app.screen
-                await driver.press(*text, "enter")
-                await driver.until(lambda before=before: driver.app.screen is not before)
-            if choose == ["robust"]:
-                await driver.sees("analyzing: robustness…")
-                may_end.set()
-            await driver.until(lambda: isinstance(driver.app.screen, Reading))
-            await driver.sees(*words)
-            await driver.press("escape")
-        await driver.sees("features · ")
-        assert asked == [
-            ("robustness", None),
-            ("learning-curve", None),
-            ("fairness", "Sex"),
-            ("threshold", "f1"),
-        ]
-        await driver.write(*analyses())
-        await driver.press("d")
-        await driver.sees("Results so far            11")
-        await driver.press("enter")
-        await driver.sees("Robustness", "Threshold")
-
-
-async def test_costs_become_a_metric_and_errors_are_shown(tmp_path, monkeypatch):
-    async def analyze(kind, request, *folders):
-        raise AnalysisError(AnalysisFailed(error=f"No threshold by {request.value}."))
-
-    monkeypatch.setattr(explain_screen, "analyze_in_background", analyze)
-    async with drive(tmp_path, monkeypatch, explained(), attach=True, engine_runs=False) as driver:
-        await driver.press("5", "d", *"threshold", "enter")
-        await driver.press(*"costs", "enter")
-        await driver.sees("Threshold by costs")
-        await driver.press("enter")
-        await driver.until(lambda: any("No threshold by cost:fn=5,fp=1." in toast for toast in driver.toasts()))
-
-
 async def test_a_group_is_one_row_that_opens(tmp_path, monkeypatch):
     group = DependenceReady(
         model="catboost",
@@ -239,50 +170,3 @@ async def test_a_group_is_one_row_that_opens(tmp_path, monkeypatch):
         assert len(keys) == len(set(keys))
         await driver.press("enter")
         await driver.until(lambda: "Sex" not in [row.key for row in table.rows])
-
-
-async def test_attention_maps_by_layer_and_head(tmp_path, monkeypatch):
-    attention = next(event for event in analyses() if isinstance(event, AttentionReady))
-    async with drive(tmp_path, monkeypatch, [*explained(), attention], attach=True, engine_runs=False) as driver:
-        await driver.press("5", "d", *"map", "enter")
-        await driver.sees("Attention map", "layer 1", "mean of 2 heads", "head 2")
-        await driver.press("enter")
-        # 0.5 for age with a chance of 0.25, and 0.3 for city with one of 0.5.
-        await driver.sees("Attention · layer 1", "[CLS]", "2.0", "0.6")
-        await driver.press("escape", "d", *"map", "enter", *"head 2", "enter")
-        await driver.sees("Attention · layer 1 · head 2")
-
-
-async def test_interactions_are_a_heat_map(tmp_path, monkeypatch):
-    pairs = (("Age", "Sex", 0.35, 0.04), ("Age", "Fare", 0.2, 0.01), ("Fare", "Sex", 0.9, 0.001))
-    found = InteractionsReady(
-        model="catboost", label="yes", columns=("Age", "Sex", "Fare"),
-        pairs=tuple(Interaction(a=a, b=b, h=h, size=size) for a, b, h, size in pairs),
-    )  # fmt: skip
-    async with drive(tmp_path, monkeypatch, [*explained(), found], attach=True, engine_runs=False) as driver:
-        await driver.press("5", "d", *"inter", "enter")
-        await driver.sees("The number is H", "Age × Sex")
-        lines = [line.split() for line in driver.app.screen._text.plain.splitlines()]
-        assert ["Age", "—", "0.35", "0.20"] in lines
-        assert ["Sex", "0.35", "—", "0.90"] in lines
-
-
-async def test_maps_of_several_models_have_their_names(tmp_path, monkeypatch):
-    attention = next(event for event in analyses() if isinstance(event, AttentionReady))
-    step = msgspec.structs.replace(attention.maps[1], title="step 1", heads=attention.maps[1].heads[:1], kind="mask")
-    masks = msgspec.structs.replace(attention, model="tabnet", maps=(step,))
-    async with drive(tmp_path, monkeypatch, [*explained(), attention, masks], attach=True, engine_runs=False) as driver:
-        await driver.press("5", "d", *"map", "enter")
-        await driver.sees("FT-Transformer · layer 1 · head 2", "tabnet · Mask, step 1")
-        await driver.press(*"step", "enter")
-        await driver.sees("Mask · step 1", "Share of the mask of tabnet", "2.0")
-
-
-def test_attention_is_compared_only_where_a_model_has_it():
-    def offered(ready):
-        return [value for value, _, _ in analysis_options(RunState(importances=ready), 0)]
-
-    ready = recordings.importances(0.0)
-    assert "faithfulness" in offered(ready)
-    assert "faithfulness" in offered(None)
-    assert "faithfulness" not in offered(msgspec.structs.replace(ready, attention_model=None))
