@@ -238,9 +238,9 @@ SCREENS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
     "log": ("prices", after, going("8")),
     "what-if": ("cancer", after, asking_what_if),
     "groups": ("cancer", analyzed, opening_a_group),
-    "diagnosed": ("cancer", analyzed, going("5", "d", "enter")),
-    "attention-map": ("cancer", analyzed, going("5", "d", *"map", "enter", "enter")),
-    "interactions": ("cancer", analyzed, going("5", "d", *"inter", "enter")),
+    "diagnosed": ("cancer", analyzed, going("9")),
+    "attention-map": ("cancer", analyzed, going("9", move="attention.ready ft_transformer")),
+    "interactions": ("cancer", analyzed, going("9", move="interactions.ready ")),
     "comparison": ("wine", after, comparing),
     "compare": ("prices", after, going("3", "space", "j", "space", move="linear")),
 }
