@@ -195,6 +195,7 @@ class NODE(DeepPlugin):
     has_attention_maps = True
     paper = "Popov et al. 2020, Neural Oblivious Decision Ensembles for Deep Learning on Tabular Data"
     has_attention = True
+    attention_kind = "selection"
     params_type = NODEParams
     model_type = NODEModel
     repeats_steps = True

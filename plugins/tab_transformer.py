@@ -139,6 +139,16 @@ class TabTransformerNetwork(nn.Module):
             tokens = layer(tokens)
         return found
 
+    def feature_attention(self, numeric: Tensor, categorical: Tensor) -> dict[str, Tensor]:
+        """The attention that each categorical column receives, averaged over layers, heads and the columns that attend. Numeric
+        columns are outside of the Transformer (section 2), so that they have none. The paper defines no importance.
+        """
+        maps = self.attention_maps(numeric, categorical)
+        if not maps:
+            return {}
+        received = torch.stack([each.weights.mean((1, 2)) for each in maps]).mean(0)
+        return {"attention": torch.cat([torch.full_like(numeric, torch.nan), received], dim=1)}
+
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         numeric = self.numeric_normalization(numeric)
         if self.tokenizer is None:
@@ -149,6 +159,7 @@ class TabTransformerNetwork(nn.Module):
 class TabTransformer(DeepPlugin):
     name = "tab_transformer"
     title = "TabTransformer"
+    has_attention = True
     has_attention_maps = True
     paper = "Huang et al. 2020, TabTransformer: Tabular Data Modeling Using Contextual Embeddings"
     params_type = TabTransformerParams

@@ -259,6 +259,7 @@ class TabNet(DeepPlugin):
     has_attention_maps = True
     paper = "Arik & Pfister 2021, TabNet: Attentive Interpretable Tabular Learning"
     has_attention = True
+    attention_kind = "selection"
     params_type = TabNetParams
     model_type = TabNetModel
     min_rows = 500

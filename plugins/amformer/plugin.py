@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 
 import msgspec
@@ -9,19 +10,21 @@ import torch
 from torch import Tensor, nn
 
 from tabapp.features.arrays import Table
-from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
+from tabapp.models.contract import Cost, FeatureCombination, FitContext, Params, Shape, Task, Trial
 from tabapp.nn.costs import network_bytes, training_cost
 from tabapp.nn.layers.arithmetic import MANY_TOKENS
-from tabapp.nn.plugin import DeepPlugin, Sizes
+from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes
 from tabapp.nn.training.method import TrainingMethod
 from tabapp.nn.training.objective import Objective
 from tabapp.nn.training.trainer import TrainingParams, batch_size_for, inputs
 
 from .._shared.search import zero_or
-from .network import AMFormerNetwork, AMFormerParams, bytes_per_row, layer_sizes, prompts_for
+from .network import AMFormerNetwork, AMFormerParams, bytes_per_row, layer_sizes
 
 SUMMARY_ROWS = 512
 SUMMARY_PROMPTS = 16
+FACTORS = 3
+"""Features of a prompt that are named; it selects more of them, by other heads and in other rows."""
 
 
 class AMFormerTraining(TrainingMethod):
@@ -45,15 +48,35 @@ class AMFormerTraining(TrainingMethod):
             group["lr"] = rate * 0.1 ** (step // params.decay_steps)
 
 
+class AMFormerModel(DeepModel):
+    def combinations(self, table: Table) -> list[FeatureCombination]:
+        """The factors of the products of the first layer: what each of its prompts selects most often (section 4.2)."""
+        network = self.network
+        assert isinstance(network, AMFormerNetwork)
+        if not network.has_product_prompts or not len(table):
+            return []
+        with torch.inference_mode():
+            selection = selection_of_features(network, table, self.device)
+        frequencies, features = selection.topk(min(FACTORS, selection.shape[1]), dim=1)
+        order = frequencies.mean(1).argsort(descending=True, stable=True)
+        return [
+            FeatureCombination(
+                tuple(features[prompt].tolist()), tuple(round(each, 4) for each in frequencies[prompt].tolist())
+            )
+            for prompt in order.tolist()
+        ]
+
+
 class AMFormer(DeepPlugin):
-    """The plugin does not offer attention as an importance, because sums and products attend to nearly all features alike.
-    On California housing, the rank correlation with permutation importance was 0.2 to 0.5. Weighted by the norms of the
-    values it was 0.8, but a column of noise ranked above a relevant one. The summary reports how often prompts select each
-    feature, which is a frequency and not an importance.
+    """Sums and products attend to nearly all features alike. On California housing, the rank correlation of plain attention with
+    permutation importance was 0.2 to 0.5, and 0.8 weighted by the norms of the values, although a column of noise ranked above a
+    relevant one. How often prompts select a feature is a frequency and not an importance.
     """
 
     name = "amformer"
     title = "AMFormer"
+    model_type = AMFormerModel
+    has_attention = True
     has_attention_maps = True
     paper = "Cheng et al. 2024, Arithmetic Feature Interaction Is Necessary for Deep Tabular Learning"
     params_type = AMFormerParams
@@ -90,15 +113,12 @@ class AMFormer(DeepPlugin):
     ) -> dict[str, object]:
         """The features that prompts select."""
         assert isinstance(network, AMFormerNetwork)
-        names = (*context.features.numeric, *context.features.categorical)
-        if prompts_for(len(names), params) == "none" or params.streams == "additive":
+        if not network.has_product_prompts:
             return {}
+        rows = train.take(slice(0, SUMMARY_ROWS))
         with torch.inference_mode():
-            rows = train.take(slice(0, SUMMARY_ROWS))
-            selection = network.selection(*inputs(rows, torch.device(context.device))).cpu()
-        if network.cls is not None:
-            selection = selection[:, 1:]
-        return {"prompt_selection": described(selection, names, params.top_k)}
+            selection = selection_of_features(network, rows, torch.device(context.device))
+        return {"prompt_selection": described(selection, context.features.sources, params.top_k)}
 
     def defaults(self, task: Task, shape: Shape, device: str) -> AMFormerParams:
         """The paper's AMF-F on a GPU (Table 7), with batches that fit in memory, as in the paper for its widest table.
@@ -171,11 +191,20 @@ class AMFormer(DeepPlugin):
         return training_cost(shape, 6 * shape.n_rows * flops, n_weights, device, n_epochs=40, n_bytes=n_bytes)
 
 
-def described(selection: Tensor, names: tuple[str, ...], top_k: int) -> list[dict[str, float]]:
-    """For each of the first prompts, the features that it selects most often, with their frequencies."""
+def selection_of_features(network: AMFormerNetwork, rows: Table, device: torch.device) -> Tensor:
+    """(n_prompts, n_features): how often each prompt of the products selects each feature."""
+    selection = network.selection(*inputs(rows, device)).cpu()
+    return selection if network.cls is None else selection[:, 1:]
+
+
+def described(selection: Tensor, columns: Sequence[str], top_k: int) -> list[dict[str, float]]:
+    """For each of the first prompts, the columns that it selects most often, with the frequency of their most frequent feature."""
     described: list[dict[str, float]] = []
     for frequencies in selection[:SUMMARY_PROMPTS]:
-        highest = frequencies.topk(min(top_k, len(names)))
-        pairs = zip(highest.indices.tolist(), highest.values.tolist(), strict=True)
-        described.append({names[i]: round(frequency, 3) for i, frequency in pairs if frequency > 0})
+        highest = frequencies.topk(min(top_k, len(columns)))
+        found: dict[str, float] = {}
+        for i, frequency in zip(highest.indices.tolist(), highest.values.tolist(), strict=True):
+            if frequency > 0:
+                found.setdefault(columns[int(i)], round(frequency, 3))
+        described.append(found)
     return described

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from tabapp.models.contract import AttentionMap
+from tabapp.models.contract import AttentionMap, Float32
 from tabapp.nn.integrated import integrated_gradients
 
 from .network import Entries, Memory, NPTNetwork, Predicted
@@ -73,3 +73,21 @@ def maps_between_attributes(
         AttentionMap(f"layer {2 * i + 2}", tuple(places), tuple(places), (total / len(entries)).cpu().numpy())
         for i, total in enumerate(sums)
     ]
+
+
+def attention_of_target(
+    network: NPTNetwork, memory: Memory, entries: Entries, target: int, features: Sequence[int], device: torch.device
+) -> Float32:
+    """(rows, features) shares of the attention of the target to each feature of its row, mean over heads and blocks.
+
+    Args:
+        target, features: their attributes.
+    """
+    parts: list[Tensor] = []
+    with torch.inference_mode():
+        for first in range(0, len(entries), MAP_ROWS):
+            part = entries.take(slice(first, first + MAP_ROWS)).to(device)
+            found = network.attention_between_attributes(part, memory)
+            weights = torch.stack([each[:, :, target].float().mean(1) for each in found]).mean(0)[:, list(features)]
+            parts.append((weights / weights.sum(1, keepdim=True)).cpu())
+    return torch.cat(parts).numpy()

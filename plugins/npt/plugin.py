@@ -79,6 +79,7 @@ class NPT(Plugin):
     is_uncertain = True
     uses_device = True
     tolerates_half = True
+    has_attention = True
     has_attention_maps = True
     paper = "Kossen et al. 2021, Self-Attention Between Datapoints: Going Beyond Individual Input-Output Pairs in Deep Learning"
     contains_training_rows = True

@@ -5,7 +5,7 @@ Gorishniy, Rubachev, Khrulkov, Babenko: "Revisiting Deep Learning Models for Tab
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,33 +53,105 @@ def mean_attention(
     that the two can be compared. The paper's columns have one feature each, for which the division changes nothing.
 
     Returns:
-        A share for each of `columns`, 0 for a column without features; None if a model has no attention.
+        A share for each of `columns` that the attention sees, 0 for a column without features; None if a model has no attention.
     """
-    by_fold: list[Float64] = []
-    raw: list[Float64] = []
-    rows: list[int] = []
-    for fold in at_most(models, max_rows, seed):
-        attention = fold.model.attention(fold.table)
+    found = _by_fold(at_most(models, max_rows, seed), lambda fold: fold.model.attention(fold.table))
+    return None if found is None else _shares(*found, columns)
+
+
+def attention_streams(
+    models: Sequence[FoldModel], columns: Sequence[str], *, seed: int, max_rows: int = 2_000
+) -> dict[str, dict[str, AttentionShare]]:
+    """As `mean_attention`, for each kind of attention of a model with several; empty for others."""
+    folds = at_most(models, max_rows, seed)
+    by_fold = [fold.model.attention_streams(fold.table) for fold in folds]
+    streams: dict[str, dict[str, AttentionShare]] = {}
+    for name in by_fold[0] if by_fold else ():
+        kept = iter(by_fold)
+        found = _by_fold(folds, lambda fold, kept=kept, name=name: next(kept).get(name))
+        if found is not None:
+            streams[name] = _shares(*found, columns)
+    return streams
+
+
+def _by_fold(
+    folds: Sequence[FoldModel], attention_of: Callable[[FoldModel], npt.NDArray[np.float32] | None]
+) -> tuple[list[FoldModel], list[Float64]] | None:
+    """The folds with attention, and the mean over rows of the attention of each feature; None if a fold has none."""
+    kept: list[FoldModel] = []
+    means: list[Float64] = []
+    for fold in folds:
+        attention = attention_of(fold)
         if attention is None:
             return None
-        by_feature = np.asarray(attention, dtype=np.float64).mean(axis=0)
-        features = [fold.features_of(column) for column in columns]
-        sums = np.array([by_feature[each].sum() for each in features])
-        per_feature = sums / np.array([max(1, len(each)) for each in features])
-        if per_feature.sum() <= 0:
-            continue
-        by_fold.append(per_feature / per_feature.sum())
-        raw.append(sums / sums.sum())
-        rows.append(len(fold.table))
-    if not by_fold:
-        return None
-    shares = np.average(by_fold, axis=0, weights=rows)
-    margin = half_width(np.array(by_fold))
-    sums = np.average(raw, axis=0, weights=rows)
+        mean = np.asarray(attention, dtype=np.float64).mean(axis=0)
+        if np.nansum(mean) > 0:
+            kept.append(fold)
+            means.append(mean)
+    return (kept, means) if kept else None
+
+
+def _shares(folds: Sequence[FoldModel], means: Sequence[Float64], columns: Sequence[str]) -> dict[str, AttentionShare]:
+    """The shares of the columns, from the attention of each feature by fold."""
+    per_feature, raw = np.empty((2, len(folds), len(columns)))
+    for place, (fold, mean) in enumerate(zip(folds, means, strict=True)):
+        for column, name in enumerate(columns):
+            weights = mean[fold.features_of(name)]
+            seen = weights[np.isfinite(weights)]
+            is_outside = len(weights) > 0 and not len(seen)
+            raw[place, column] = np.nan if is_outside else seen.sum()
+            per_feature[place, column] = raw[place, column] / max(1, len(seen))
+    # A column may have features in some folds only.
+    outside = np.asarray(np.isnan(raw).all(axis=0), dtype=np.bool_)
+    raw, per_feature = np.nan_to_num(raw), np.nan_to_num(per_feature)
+    raw /= raw.sum(axis=1, keepdims=True)
+    per_feature /= per_feature.sum(axis=1, keepdims=True)
+    rows = [len(fold.table) for fold in folds]
+    shares, sums = np.average(per_feature, axis=0, weights=rows), np.average(raw, axis=0, weights=rows)
+    margin = half_width(per_feature)
     return {
-        column: AttentionShare(float(s), float(max(0.0, s - m)), float(s + m), float(r))
-        for column, s, m, r in zip(columns, shares, margin, sums, strict=True)
+        name: AttentionShare(
+            float(shares[i]), float(max(0.0, shares[i] - margin[i])), float(shares[i] + margin[i]), float(sums[i])
+        )
+        for i, name in enumerate(columns)
+        if not outside[i]
     }
+
+
+@dataclass(frozen=True)
+class ColumnCombination:
+    """Columns that models combine.
+
+    Attributes:
+        columns: the most frequent one first.
+        frequency: how often each is among them, mean over the columns, rows, heads, and the combinations that are counted.
+        n_found: number of such combinations in the models of all folds.
+        n_folds: number of folds with one.
+    """
+
+    columns: tuple[str, ...]
+    frequency: float
+    n_found: int
+    n_folds: int
+
+
+def column_combinations(models: Sequence[FoldModel], *, seed: int, max_rows: int = 500) -> list[ColumnCombination]:
+    """The sets of columns that the fold models combine, those of most folds first; empty for models without combinations."""
+    found: dict[frozenset[str], list[tuple[int, float, tuple[str, ...]]]] = {}
+    for place, fold in enumerate(at_most(models, max_rows, seed)):
+        for each in fold.model.combinations(fold.table):
+            columns = tuple(dict.fromkeys(fold.spec.sources[feature] for feature in each.features))
+            found.setdefault(frozenset(columns), []).append((place, float(np.mean(each.frequencies)), columns))
+    combined = [
+        ColumnCombination(
+            columns=each[0][2],
+            frequency=float(np.mean([frequency for _, frequency, _ in each])),
+            n_found=len(each),
+            n_folds=len({place for place, _, _ in each}),
+        )
+        for each in found.values()
+    ]
+    return sorted(combined, key=lambda each: (-each.n_folds, -each.n_found, -each.frequency, each.columns))
 
 
 def half_width(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

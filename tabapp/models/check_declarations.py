@@ -32,9 +32,16 @@ def attention_as_declared(subject: Subject, task: Task) -> None:
     demand(weights is not None, "has_attention is True, but attention returns None")
     assert weights is not None
     demand(weights.shape == shape, f"attention has the shape {weights.shape}, not {shape}")
-    demand(bool(np.isfinite(weights).all()), "some attention weights are not finite")
-    demand(bool((weights >= 0).all()), "some attention weights are negative")
-    demand(bool(np.allclose(weights.sum(axis=1), 1, atol=1e-4)), "the attention weights of a row do not sum to 1")
+    unseen = np.isnan(weights).all(axis=0)
+    demand(not unseen.all(), "attention sees no feature")
+    seen = weights[:, ~unseen]
+    demand(bool(np.isfinite(seen).all()), "some attention weights are not finite")
+    demand(bool((seen >= 0).all()), "some attention weights are negative")
+    demand(bool(np.allclose(seen.sum(axis=1), 1, atol=1e-4)), "the attention weights of a row do not sum to 1")
+    streams = model.attention_streams(new)
+    first = next(iter(streams.values()), weights)
+    demand(bool(np.array_equal(first, weights, equal_nan=True)), "attention is not the first of attention_streams")
+    demand(all(each.shape == shape for each in streams.values()), "attention_streams has arrays of other shapes")
 
 
 def use_of_features_is_valid(subject: Subject) -> None:

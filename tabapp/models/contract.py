@@ -6,19 +6,26 @@ Data flow: the plugin returns a `FeatureRecipe`, the `features` package prepares
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy.typing as npt
 
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, OtherTarget, Table
-from tabapp.models.explanations import AttentionMap, FeatureContributions, Float32, Floats, RowNeighbors, Uncertainty
+from tabapp.models.explanations import (
+    AttentionMap,
+    FeatureCombination,
+    FeatureContributions,
+    Float32,
+    Floats,
+    RowNeighbors,
+    Uncertainty,
+)
 from tabapp.models.formula import Formula
-from tabapp.models.problem import Cost, Params, Shape, Trial
+from tabapp.models.problem import Cost, FitContext, FitStopped, Params, Shape, Trial
 from tabapp.models.turns import take_turns
 from tabapp.task import TASKS, Task
 
@@ -27,6 +34,7 @@ __all__ = [
     "STEP_ROWS",
     "AttentionMap",
     "Cost",
+    "FeatureCombination",
     "FeatureContributions",
     "FeatureRecipe",
     "FeatureSpec",
@@ -56,6 +64,8 @@ MONOTONIC = "monotonic"
 CALLED_IN_THREADS = (
     "predict",
     "attention",
+    "attention_streams",
+    "combinations",
     "attention_maps",
     "row_neighbors",
     "contributions",
@@ -63,73 +73,6 @@ CALLED_IN_THREADS = (
     "imputation_uncertainty",
 )
 """Methods of `FittedModel` that may be called in several threads at the same time."""
-
-
-class FitStopped(Exception):
-    """The engine has pruned or canceled this fit and discards its result. `FitContext.report` raises it; do not catch it."""
-
-
-@dataclass
-class FitContext:
-    """Everything a fit may use besides its data.
-
-    Attributes:
-        task: the task.
-        n_classes: number of classes; 1 for regression.
-        metric: name of the run's metric, for early stopping.
-        features: names, types and cardinalities of the tables' columns.
-        seed: the only source of randomness.
-        device: "cpu" or "cuda:N"; in a run, what `Plugin.device_for` returned.
-        n_threads: maximum number of threads.
-        folder: private folder for checkpoints. A fit that was killed and is repeated finds its checkpoints there; the engine
-            deletes the folder after the fit.
-        soft_deadline: `time.monotonic()` value after which the fit returns its best model so far; None for no limit.
-        on_report: receives (step, validation score) and raises `FitStopped` to end the fit.
-        unlabeled: rows without a target, for plugins with `uses_unlabeled`; their `Table.others` are set for plugins with
-            `uses_other_targets`, which otherwise get only the rows that have another target. None if there are none.
-        pretrained: folder that `Plugin.pretrain` has filled, for plugins with `pretrains`; None in fits outside a run.
-        other_targets: the columns of `Table.others`, for plugins with `uses_other_targets`.
-        most_step_rows: rows whose gradients fit in memory together, if the first fold of the candidate ran out of it: the value of
-            `STEP_ROWS` in its summary.
-        is_ordered: the rows are ordered by time, so that targets beyond those of the training rows are expected.
-    """
-
-    task: Task
-    n_classes: int
-    metric: str
-    features: FeatureSpec
-    seed: int
-    device: str
-    n_threads: int
-    folder: Path
-    soft_deadline: float | None = None
-    on_report: Callable[[int, float], None] = field(default=lambda step, value: None)
-    unlabeled: Table | None = None
-    pretrained: Path | None = None
-    other_targets: tuple[OtherTarget, ...] = ()
-    most_step_rows: int | None = None
-    is_ordered: bool = False
-
-    def limits(self, y: npt.NDArray[Any]) -> tuple[float, float] | None:
-        """Bounds for the predictions of a regression model that could extrapolate: the least and the largest of its training
-        targets `y`. None for other tasks and for ordered rows."""
-        return (float(y.min()), float(y.max())) if self.task == "regression" and not self.is_ordered else None
-
-    def report(self, step: int, value: float) -> None:
-        """Report the run's metric on the early-stopping rows.
-
-        Args:
-            step: number of epochs, trees or training steps so far.
-            value: the score, in the units and direction of the metric.
-
-        Raises:
-            FitStopped: the engine has pruned or canceled the fit.
-        """
-        self.on_report(step, value)
-
-    def seconds_left(self) -> float:
-        """Seconds until the soft deadline, infinite without one."""
-        return float("inf") if self.soft_deadline is None else self.soft_deadline - time.monotonic()
 
 
 @dataclass(frozen=True)
@@ -201,10 +144,22 @@ class FittedModel(ABC):
         """Attention weights per feature, for plugins with `has_attention`.
 
         Returns:
-            (rows, n_features) float32, each row summing to 1, with numeric columns before categorical ones; None if this fitted
-            model has no attention per feature.
+            (rows, n_features) float32, each row summing to 1, with numeric columns before categorical ones; NaN in all rows for
+            features that the attention does not see. None if this fitted model has no attention per feature.
         """
         return None
+
+    def attention_streams(self, table: Table) -> dict[str, Float32]:
+        """Attention by its name, like `attention`, of a model with several kinds of it, such as sums and products; `attention` is
+        the first. Empty for models with one.
+        """
+        return {}
+
+    def combinations(self, table: Table) -> list[FeatureCombination]:
+        """The features that the model combines, for each combination that it makes of every row, most frequent ones first; empty if
+        it chooses none.
+        """
+        return []
 
     def attention_maps(self, table: Table) -> list[AttentionMap]:
         """Attention by layer and head, averaged over the rows, for plugins with `has_attention_maps`; empty if this fitted model
@@ -302,6 +257,7 @@ class Plugin(ABC):
         reuses_steps: the first two folds find the number of steps by early stopping, and the others get all of their training rows
             and those numbers in `refit`.
         has_attention: fitted models return attention weights per feature from `FittedModel.attention`.
+        attention_kind: what it is called: "attention", or "selection" where the model selects features without comparing them.
         has_attention_maps: fitted models return attention by layer and head from `FittedModel.attention_maps`.
         tolerates_half: saved arrays may be stored in half precision where predictions then change little.
         can_impute: `fit` accepts tables without a target, and fitted models fill missing cells in `FittedModel.impute`.
@@ -331,6 +287,7 @@ class Plugin(ABC):
     least_share: ClassVar[float] = 0.5
     reuses_steps: ClassVar[bool] = False
     has_attention: ClassVar[bool] = False
+    attention_kind: ClassVar[Literal["attention", "selection"]] = "attention"
     has_attention_maps: ClassVar[bool] = False
     tolerates_half: ClassVar[bool] = False
     can_impute: ClassVar[bool] = False

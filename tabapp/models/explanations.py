@@ -28,6 +28,19 @@ class RowNeighbors:
     weight: Float32
 
 
+@dataclass(frozen=True)
+class FeatureCombination:
+    """Features that a model combines, such as the factors of a product.
+
+    Attributes:
+        features: their positions, numeric ones first; the most frequent one is first.
+        frequencies: how often each is among them, over rows and heads.
+    """
+
+    features: tuple[int, ...]
+    frequencies: tuple[float, ...]
+
+
 Unit = Literal["target", "log-target", "log-odds"]
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
+import numpy.typing as npt
+
+from tabapp.features.arrays import FeatureSpec, OtherTarget, Table
+from tabapp.task import Task
 
 
 @dataclass(frozen=True)
@@ -62,3 +69,70 @@ class Trial(Protocol):
     ) -> float: ...
     def suggest_int(self, name: str, low: int, high: int, *, step: int = ..., log: bool = ...) -> int: ...
     def suggest_categorical(self, name: str, choices: list[Any]) -> Any: ...
+
+
+class FitStopped(Exception):
+    """The engine has pruned or canceled this fit and discards its result. `FitContext.report` raises it; do not catch it."""
+
+
+@dataclass
+class FitContext:
+    """Everything a fit may use besides its data.
+
+    Attributes:
+        task: the task.
+        n_classes: number of classes; 1 for regression.
+        metric: name of the run's metric, for early stopping.
+        features: names, types and cardinalities of the tables' columns.
+        seed: the only source of randomness.
+        device: "cpu" or "cuda:N"; in a run, what `Plugin.device_for` returned.
+        n_threads: maximum number of threads.
+        folder: private folder for checkpoints. A fit that was killed and is repeated finds its checkpoints there; the engine
+            deletes the folder after the fit.
+        soft_deadline: `time.monotonic()` value after which the fit returns its best model so far; None for no limit.
+        on_report: receives (step, validation score) and raises `FitStopped` to end the fit.
+        unlabeled: rows without a target, for plugins with `uses_unlabeled`; their `Table.others` are set for plugins with
+            `uses_other_targets`, which otherwise get only the rows that have another target. None if there are none.
+        pretrained: folder that `Plugin.pretrain` has filled, for plugins with `pretrains`; None in fits outside a run.
+        other_targets: the columns of `Table.others`, for plugins with `uses_other_targets`.
+        most_step_rows: rows whose gradients fit in memory together, if the first fold of the candidate ran out of it: the value of
+            `STEP_ROWS` in its summary.
+        is_ordered: the rows are ordered by time, so that targets beyond those of the training rows are expected.
+    """
+
+    task: Task
+    n_classes: int
+    metric: str
+    features: FeatureSpec
+    seed: int
+    device: str
+    n_threads: int
+    folder: Path
+    soft_deadline: float | None = None
+    on_report: Callable[[int, float], None] = field(default=lambda step, value: None)
+    unlabeled: Table | None = None
+    pretrained: Path | None = None
+    other_targets: tuple[OtherTarget, ...] = ()
+    most_step_rows: int | None = None
+    is_ordered: bool = False
+
+    def limits(self, y: npt.NDArray[Any]) -> tuple[float, float] | None:
+        """Bounds for the predictions of a regression model that could extrapolate: the least and the largest of its training
+        targets `y`. None for other tasks and for ordered rows."""
+        return (float(y.min()), float(y.max())) if self.task == "regression" and not self.is_ordered else None
+
+    def report(self, step: int, value: float) -> None:
+        """Report the run's metric on the early-stopping rows.
+
+        Args:
+            step: number of epochs, trees or training steps so far.
+            value: the score, in the units and direction of the metric.
+
+        Raises:
+            FitStopped: the engine has pruned or canceled the fit.
+        """
+        self.on_report(step, value)
+
+    def seconds_left(self) -> float:
+        """Seconds until the soft deadline, infinite without one."""
+        return float("inf") if self.soft_deadline is None else self.soft_deadline - time.monotonic()

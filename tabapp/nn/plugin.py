@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -20,6 +20,7 @@ from tabapp.models.contract import (
     FeatureContributions,
     FitContext,
     FittedModel,
+    Float32,
     Floats,
     GroupFit,
     Params,
@@ -86,6 +87,16 @@ class HasAttentionMaps(Protocol):
         ...
 
 
+@runtime_checkable
+class HasFeatureAttention(Protocol):
+    """A network that says how much attention each feature gets."""
+
+    def feature_attention(self, numeric: torch.Tensor, categorical: torch.Tensor) -> dict[str, torch.Tensor]:
+        """(rows, n_features) attention by its name, the most telling one first, of any scale; NaN for features that it does not
+        see. Empty if this network has none."""
+        ...
+
+
 class DeepModel(FittedModel):
     """A trained network on its device. Predictions are made in float32."""
 
@@ -103,16 +114,37 @@ class DeepModel(FittedModel):
     def predict(self, table: Table) -> Floats:
         return self.saved.objective.prediction(predict_output(self.network, *inputs(table, self.device)))
 
+    def attention(self, table: Table) -> Float32 | None:
+        return next(iter(self._attention(table).values()), None)
+
+    def attention_streams(self, table: Table) -> dict[str, Float32]:
+        found = self._attention(table)
+        return found if len(found) > 1 else {}
+
+    def _attention(self, table: Table) -> dict[str, Float32]:
+        network = self.network
+        if not isinstance(network, HasFeatureAttention) or not len(table):
+            return {}
+        with torch.inference_mode():
+            parts = [network.feature_attention(*part) for part in self._parts(table)]
+            joined = {name: torch.cat([part[name] for part in parts]).float() for name in parts[0]}
+            shares = {name: each / each.nansum(1, keepdim=True) for name, each in joined.items()}
+        return {name: each.cpu().numpy() for name, each in shares.items()}
+
+    def _parts(self, table: Table) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """The numbers and codes of some rows at a time, whose attention between features fits in memory."""
+        numeric, categorical = inputs(table, self.device)
+        n_together = max(1, min(MAP_ROWS, MAP_PAIRS // (numeric.shape[1] + categorical.shape[1] + 1) ** 2))
+        yield from zip(numeric.split(n_together), categorical.split(n_together), strict=True)
+
     def attention_maps(self, table: Table) -> list[AttentionMap]:
         network = self.network
         if not isinstance(network, HasAttentionMaps) or not len(table):
             return []
-        numeric, categorical = inputs(table, self.device)
         found: list[LayerAttention] = []
         sums: list[torch.Tensor] = []
         with torch.inference_mode():
-            n_together = max(1, min(MAP_ROWS, MAP_PAIRS // (numeric.shape[1] + categorical.shape[1] + 1) ** 2))
-            for x, codes in zip(numeric.split(n_together), categorical.split(n_together), strict=True):
+            for x, codes in self._parts(table):
                 found = network.attention_maps(x, codes)
                 parts = [each.weights.float().sum(0) for each in found]
                 sums = [a + b for a, b in zip(sums, parts, strict=True)] if sums else parts

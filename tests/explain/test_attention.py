@@ -1,8 +1,15 @@
 import numpy as np
 import pytest
 
-from tabapp.explain.attention import CLS, OTHER, column_maps, mean_attention
-from tabapp.models.contract import AttentionMap
+from tabapp.explain.attention import (
+    CLS,
+    OTHER,
+    attention_streams,
+    column_combinations,
+    column_maps,
+    mean_attention,
+)
+from tabapp.models.contract import AttentionMap, FeatureCombination
 from tests.explain.models import COLUMNS, LinearModel, WithoutAttention, fold_models
 
 
@@ -50,6 +57,63 @@ def test_shares_of_the_requested_columns_sum_to_one():
 
 def test_model_without_attention_has_none():
     assert mean_attention(fold_models(model=WithoutAttention), COLUMNS, seed=0) is None
+
+
+def test_columns_outside_of_the_attention_are_left_out():
+    class OfCategories(LinearModel):
+        def attention(self, table):
+            shares = np.array([np.nan, np.nan, np.nan, np.nan, 0.75, 0.25], dtype=np.float32)
+            return np.tile(shares, (len(table), 1))
+
+    shares = mean_attention(fold_models(model=OfCategories), COLUMNS, seed=0)
+    # "absent" has no feature that could be attended to; the numbers have features that cannot be.
+    assert {name: each.share for name, each in shares.items()} == {"color": 0.75, "unused": 0.25, "absent": 0}
+
+
+def test_a_column_that_is_seen_in_part_keeps_its_share():
+    class WithoutIndicator(LinearModel):
+        def attention(self, table):
+            shares = np.array([0.4, 0.1, 0.1, np.nan, 0.3, 0.1], dtype=np.float32)
+            return np.tile(shares, (len(table), 1))
+
+    shares = mean_attention(fold_models(model=WithoutIndicator), COLUMNS, seed=0)
+    assert shares["strong"].share == pytest.approx(0.4), "of its one feature that is seen"
+
+
+def test_streams_have_shares_of_their_own():
+    class TwoStreams(LinearModel):
+        def attention_streams(self, table):
+            sums = super().attention(table)
+            return {"sums": sums, "products": sums[:, ::-1]}
+
+    folds = fold_models(model=TwoStreams)
+    streams = attention_streams(folds, COLUMNS, seed=0)
+    assert list(streams) == ["sums", "products"]
+    assert streams["sums"] == mean_attention(folds, COLUMNS, seed=0)
+    assert streams["products"]["color"].raw == pytest.approx(0.1)
+    assert attention_streams(fold_models(), COLUMNS, seed=0) == {}
+
+
+def test_combinations_are_of_columns_and_counted_over_folds():
+    class Combining(LinearModel):
+        made = 0
+
+        def __init__(self):
+            super().__init__()
+            Combining.made += 1
+            self.number = Combining.made
+
+        def combinations(self, table):
+            # Features 0 and 3 are of the same column.
+            found = [FeatureCombination((0, 3, 4), (0.9, 0.8, 0.7)), FeatureCombination((4, 0), (0.6, 0.6))]
+            return [*found, FeatureCombination((1, 2), (1.0, 0.5))] if self.number == 2 else found
+
+    found = column_combinations(fold_models(model=Combining), seed=0)
+    assert [each.columns for each in found] == [("strong", "color"), ("weak", "noise")]
+    assert (found[0].n_found, found[0].n_folds) == (6, 3)
+    assert found[0].frequency == pytest.approx(0.7)
+    assert (found[1].n_found, found[1].n_folds, found[1].frequency) == (1, 1, 0.75)
+    assert column_combinations(fold_models(), seed=0) == []
 
 
 def test_maps_are_between_columns():

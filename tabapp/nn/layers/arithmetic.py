@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tabapp.nn.layers.attention import SelfAttention, ShortSoftmax
+from tabapp.nn.layers.attention import SelfAttention, ShortSoftmax, sized
 from tabapp.nn.layers.dropout import dropout
 from tabapp.nn.layers.linear import Linear
 from tabapp.nn.layers.precision import at_least_float32
@@ -96,6 +96,10 @@ class HardAttention(nn.Module):
         weights = self._dropped(probabilities).to(value.dtype)
         return (weights.unsqueeze(3) @ F.embedding(selected, value.reshape(-1, d_head))).squeeze(3)
 
+    def sized_probabilities(self, tokens: Tensor) -> Tensor:
+        """`probabilities`, weighted by the norms of the values."""
+        return sized(self.probabilities(tokens), self._heads(self.value(tokens)).norm(dim=3))
+
     def _dropped(self, probabilities: Tensor) -> Tensor:
         return dropout(probabilities, self.dropout) if self.training and self.dropout else probabilities
 
@@ -138,6 +142,10 @@ class ProductAttention(nn.Module):
     def probabilities(self, tokens: Tensor) -> Tensor:
         """As `HardAttention.probabilities`."""
         return self.attention.probabilities(logarithm(tokens, self.epsilon))
+
+    def sized_probabilities(self, tokens: Tensor) -> Tensor:
+        """As `HardAttention.sized_probabilities`, of the logarithms."""
+        return self.attention.sized_probabilities(logarithm(tokens, self.epsilon))
 
 
 class ArithmeticBlock(nn.Module):

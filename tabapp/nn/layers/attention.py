@@ -115,6 +115,20 @@ class LayerAttention(NamedTuple):
     kind: Literal["attention", "mask", "selection"] = "attention"
 
 
+def sized(probabilities: Tensor, sizes: Tensor) -> Tensor:
+    """Attention weighted by the size of what is attended to, rescaled to sum to 1 over the keys: α‖v‖ of Kobayashi et al. 2020,
+    "Attention Is Not Only a Weight: Analyzing Transformers with Vector Norms", eq. 4.
+
+    Without the size, a key counts from which next to nothing is taken, although it is attended to.
+
+    Args:
+        probabilities: (rows, n_heads, queries, keys).
+        sizes: (rows, n_heads, keys) norms of the values.
+    """
+    weights = probabilities * sizes.unsqueeze(2)
+    return weights / weights.sum(3, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
+
+
 class SelfAttention(nn.Module):
     """Multi-head self-attention with dropout on the probabilities.
 
@@ -203,6 +217,12 @@ class SelfAttention(nn.Module):
         query = self._cls_query(tokens) if cls_only else self._project(tokens, 0, 1)[0]
         (key,) = self._project(tokens, 1, 2)
         return torch.softmax(query @ key.transpose(2, 3) / key.shape[3] ** 0.5, dim=3)
+
+    def sized_probabilities(self, tokens: Tensor) -> Tensor:
+        """`probabilities`, weighted by the norms of the values after the output projection."""
+        (value,) = self._project(tokens, 2, 3)
+        output = self.output.weight.unflatten(1, (self.n_heads, -1)).permute(1, 2, 0)
+        return sized(self.probabilities(tokens), (value @ output).norm(dim=3))
 
     def _cls_query(self, tokens: Tensor) -> Tensor:
         (query,) = self._project(tokens[:, :1], 0, 1)
