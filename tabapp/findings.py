@@ -112,6 +112,54 @@ class ImportanceRow(msgspec.Struct, frozen=True, kw_only=True):
     """The value is not due to the column alone: predictions of rows changed that the shuffles had left as they were."""
 
 
+class ColumnAttention(msgspec.Struct, frozen=True, kw_only=True):
+    """The share of the attention of a model that a column gets, for each feature of it, with its 95 % interval over folds.
+
+    Attributes:
+        raw: share before the division by the number of its features.
+        streams: share by each of `ModelAttention.streams`; empty without them.
+    """
+
+    feature: str
+    share: float
+    low: float
+    high: float
+    raw: float
+    streams: tuple[float, ...] = ()
+
+
+class CombinedColumns(msgspec.Struct, frozen=True, kw_only=True):
+    """Columns that a model combines: how often they are selected, and the number of such combinations and of folds with one."""
+
+    columns: tuple[str, ...]
+    frequency: float
+    n_found: int
+    n_folds: int
+
+
+class ModelAttention(msgspec.Struct, frozen=True, kw_only=True):
+    """Attention importances of the columns by a model.
+
+    Attributes:
+        kind: "attention", or "selection" where the model selects columns without comparing them.
+        n_rows, n_folds: held-out rows, and the folds whose models they are of.
+        rows: the columns that the attention sees, in the order of the file; their shares sum to 1.
+        agreement: Spearman's rank correlation with the permutation importances of the run; None if it is undefined.
+        streams: kinds of attention of a model with several; the shares are those of the first.
+        combinations: columns that the model combines, those of most folds first.
+    """
+
+    model: str
+    trial: int
+    kind: str
+    n_rows: int
+    n_folds: int
+    rows: tuple[ColumnAttention, ...]
+    agreement: float | None = None
+    streams: tuple[str, ...] = ()
+    combinations: tuple[CombinedColumns, ...] = ()
+
+
 class ReliabilityBin(msgspec.Struct, frozen=True, kw_only=True):
     """Rows with a similar predicted probability: its mean, the observed frequency with a 95 % interval, and the row count."""
 

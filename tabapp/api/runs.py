@@ -6,12 +6,13 @@ import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from tabapp import files
 from tabapp.errors import UsageError
+from tabapp.run.analyses.attention_importances import AttentionImportancesReady
 from tabapp.run.options.places import reject_inputs
 from tabapp.run.protocol.exporting import ROWS_PER_LIMIT, AnyExportMessage, Compared, ExportOptions, run_export
 from tabapp.run.record.belonging import is_current
@@ -36,9 +37,10 @@ _LEADERBOARD = (
     "in_ensemble", "status", "reason",
 )  # fmt: skip
 _IMPORTANCES = ("feature", "permutation", "low", "high", "attention", "unstable")
-_INTEGERS = ("rank", "folds", "trials")
+_ATTENTION = ("model", "trial", "kind", "feature", "attention", "low", "high", "agreement")
+_INTEGERS = ("rank", "folds", "trials", "trial")
 _FLAGS = ("unstable",)
-_TEXTS = ("model", "title", "family", "status", "reason", "feature")
+_TEXTS = ("model", "title", "family", "status", "reason", "feature", "kind")
 
 
 class Run:
@@ -122,6 +124,42 @@ class Run:
         found = state.importances
         known = found is not None and is_current(found, state.leaderboard)
         return _frame(found.rows if found is not None and known else (), _IMPORTANCES)
+
+    def attention(self, model: str | None = None) -> pl.DataFrame:
+        """How much attention each model with attention gives each column: its share per feature of the column with a 95 % interval
+        over folds, and the rank correlation (`agreement`) with the permutation importances. Members of the ensemble come first, and
+        the most attended columns. `kind` is "selection" for NODE and TabNet. Columns that the attention does not see are left out.
+
+        Args:
+            model: only the rows of this model.
+
+        Raises:
+            UsageError: there is no attention of this model.
+        """
+        import polars as pl
+
+        state = self._state()
+        events = [each for each in state.results(AttentionImportancesReady) if is_current(each, state.leaderboard)]
+        found = [each.found for each in events if each.found is not None]
+        if model is not None and model not in [each.model for each in found]:
+            known = ", ".join(each.model for each in found) or "none yet"
+            raise UsageError(
+                f"The run {self.id} has no attention of {model!r}; there is that of: {known}. `tabapp diagnose {self.id} "
+                f"--attention {model}` computes it if the model has a score and attention."
+            )
+        rows = [
+            (each.model, each.trial, each.kind, row.feature, row.share, row.low, row.high, each.agreement)
+            for each in found
+            if model in (None, each.model)
+            for row in sorted(each.rows, key=lambda row: -row.share)
+        ]
+        columns = zip(_ATTENTION, zip(*rows, strict=True) if rows else [()] * len(_ATTENTION), strict=True)
+        return pl.DataFrame({name: pl.Series(values, dtype=_type_of(name)) for name, values in columns})
+
+    def summaries(self) -> dict[str, dict[str, Any]]:
+        """What the fitted models of each model's best trial report about themselves, over folds: numbers of trees or epochs, the
+        columns that they use most, the loss of pre-training, and more."""
+        return {row.model: dict(row.summary) for row in self._state().leaderboard if row.summary}
 
     def predictor(self) -> Predictor | TargetsPredictor:
         """Load the bundle of the run.
@@ -224,14 +262,19 @@ def _frame(rows: Sequence[msgspec.Struct], names: Sequence[str]) -> pl.DataFrame
     """Records as a frame of some of their fields."""
     import polars as pl
 
+    return pl.DataFrame({name: pl.Series([getattr(row, name) for row in rows], dtype=_type_of(name)) for name in names})
+
+
+def _type_of(name: str) -> type[pl.DataType]:
+    """The type of a column of a frame."""
+    import polars as pl
+
     types = {
         **dict.fromkeys(_INTEGERS, pl.Int64),
         **dict.fromkeys(_TEXTS, pl.String),
         **dict.fromkeys(_FLAGS, pl.Boolean),
     }
-    return pl.DataFrame(
-        {name: pl.Series([getattr(row, name) for row in rows], dtype=types.get(name, pl.Float64)) for name in names}
-    )
+    return types.get(name, pl.Float64)
 
 
 def runs(runs_dir: str | os.PathLike[str] | None = None) -> list[Run]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -39,11 +39,15 @@ def agreement(rows: list[ImportanceRow]) -> float | None:
 
     None with fewer than three such columns, or if one of the two is constant.
     """
-    pairs = np.array(
-        [(row.attention, row.permutation) for row in rows if row.attention is not None and not row.unstable],
-        dtype=np.float64,
+    return rank_correlation(
+        [(row.attention, row.permutation) for row in rows if row.attention is not None and not row.unstable]
     )
-    if len(pairs) < MIN_COLUMNS or np.ptp(pairs[:, 0]) == 0 or np.ptp(pairs[:, 1]) == 0:
+
+
+def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Spearman's rank correlation of pairs; None as in `agreement`."""
+    values = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+    if len(values) < MIN_COLUMNS or np.ptp(values[:, 0]) == 0 or np.ptp(values[:, 1]) == 0:
         return None
-    frame = pl.DataFrame(pairs, schema=["attention", "permutation"])
-    return float(frame.select(pl.corr("attention", "permutation", method="spearman")).item())
+    found = float(pl.DataFrame(values, schema=["a", "b"]).select(pl.corr("a", "b", method="spearman")).item())
+    return found if np.isfinite(found) else None

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tabapp import charts
 from tabapp.headless.narration import echo, say
 from tabapp.headless.tables import print_table
+from tabapp.run.analyses.attention_importances import attentions, comparison_table, missing
 from tabapp.run.record.events import ImportanceRow, LeaderboardRow
 from tabapp.run.record.folder import RunFolder
 from tabapp.run.record.importance_notes import UNSTABLE, largest, notes
@@ -17,6 +18,7 @@ from tabapp.run.texts.mean_score import mean_score, partial_note
 from tabapp.run.texts.provisional import score_or_provisional
 
 MAX_IMPORTANCES = 20
+MAX_ATTENTION_ROWS = 12
 BAR_WIDTH = 20
 
 LEADERBOARD_HEADER = ["#", "model", "score", "95 % interval", "folds", "trials", "fit", "ms/1k", "weight", "status"]
@@ -112,6 +114,21 @@ def print_importances(state: RunState) -> None:
         echo(sentence)
     if found.agreement is not None:
         echo(f"Attention and permutation agree with rank correlation {found.agreement:.2f}.")
+    print_attention(state)
+
+
+def print_attention(state: RunState) -> None:
+    """Print the attention of each model beside permutation importance, if there are several models, and why others have none."""
+    table = comparison_table(state, MAX_ATTENTION_ROWS)
+    if table is not None and len(attentions(state)) > 1:
+        echo()
+        # The models at the right are dropped first; the report has all of them.
+        optional = tuple(range(len(table.header) - 1, 2, -1))
+        print_table(list(table.header), [list(row) for row in table.rows], table.right, table.title, optional)
+    for model, reason in missing(state).items():
+        echo(
+            f"No attention of {title_of(state, model)}: {reason}. `tabapp diagnose {state.run} --attention {model}` computes it."
+        )
 
 
 def print_result(state: RunState, *, verbose: bool = False) -> None:

@@ -18,7 +18,7 @@ def analysis_parts(state: RunState, *, of_columns: bool) -> list[Part]:
     charts: list[Part] = []
     for found in known_results(state):
         analysis = analysis_of(found)
-        if analysis.of_columns != of_columns:
+        if analysis.of_columns != of_columns or analysis.has_own_section:
             continue
         figures = analysis.figures(found, state)
         for table in (*tables_of(found, state), *(each for each in figures if isinstance(each, DiagnosisTable))):

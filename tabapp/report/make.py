@@ -8,16 +8,16 @@ from pathlib import PurePath
 
 from tabapp.report.diagnoses import analysis_parts
 from tabapp.report.examples import Example, example_parts
+from tabapp.report.importances import importance_parts
 from tabapp.report.parts import Bar, Bars, Facts, Part, Report, Section, Table, Text
 from tabapp.report.quality import quality_parts, slice_parts
 from tabapp.run.record import events as ev
 from tabapp.run.record.analysis import Lines, Series
-from tabapp.run.record.importance_notes import notes
 from tabapp.run.record.score_text import folds_text, score_with_folds, validation_of
 from tabapp.run.record.state import RunState, format_score, is_partial, subject_of, title_of
 from tabapp.run.texts.mean_score import mean_score, partial_note
+from tabapp.run.texts.model_summary import summary_rows
 
-MAX_IMPORTANCES = 30
 MAX_CLASSES_OF_EFFECT = 6
 
 
@@ -41,7 +41,7 @@ def make_report(
         ("Ensemble", _ensemble(state)),
         ("Quality of the predictions", quality_parts(state)),
         ("Threshold, robustness and groups", analysis_parts(state, of_columns=False)),
-        ("Importances", _importances(state)),
+        ("Importances", importance_parts(state)),
         ("Correlated columns, interactions and attention", analysis_parts(state, of_columns=True)),
         ("Effects", _effects(state)),
         ("Weak slices", slice_parts(state)),
@@ -275,51 +275,6 @@ def _ensemble(state: RunState) -> list[Part]:
     ]
 
 
-def _importances(state: RunState) -> list[Part]:
-    found, plan = state.importances, state.plan
-    if found is None or plan is None:
-        return []
-    if not found.rows:
-        if notes(found):
-            return [Text(sentence) for sentence in notes(found)]
-        return [Text(f"The time limit left no time for importances of {subject_of(state, found)}.")]
-    shown = found.rows[:MAX_IMPORTANCES]
-    bars = tuple(Bar(row.feature, row.permutation, row.low, row.high) for row in shown if not row.unstable)
-    parts: list[Part] = [
-        Text(
-            f"Permutation importance: how much the {plan.metric_title} of {subject_of(state, found)} worsens when the values "
-            f"of a column are shuffled, on {found.n_rows:,} held-out rows. Negative values are noise around zero."
-        ),
-        Bars("Permutation importance", f"worse {plan.metric_title}", bars),
-    ]
-    parts += [Text(sentence) for sentence in notes(found)]
-    if any(row.unstable for row in shown):
-        unstable = tuple((row.feature, format_score(row.permutation)) for row in shown if row.unstable)
-        parts.append(Table("Unstable importances", ("column", f"worse {plan.metric_title}"), unstable, (1,)))
-    if len(found.rows) > len(shown):
-        parts.append(Text(f"{len(found.rows) - len(shown)} less important columns are not shown."))
-    if found.attention_model is not None:
-        attention = sorted(
-            (Bar(row.feature, row.attention) for row in found.rows if row.attention is not None),
-            key=lambda bar: -bar.value,
-        )
-        parts.append(
-            Bars(
-                f"Attention of {title_of(state, found.attention_model)}",
-                "share of attention",
-                tuple(attention[:MAX_IMPORTANCES]),
-            )
-        )
-        if found.agreement is not None:
-            parts.append(
-                Text(
-                    f"The rank correlation of attention and permutation importance is {found.agreement:.2f}. Where they disagree, "
-                    "trust permutation importance, which measures the effect on the score."
-                )
-            )
-    return parts
-
-
 def _effects(state: RunState) -> list[Part]:
     found, plan = state.effects, state.plan
     if found is None or plan is None or not found.effects:
@@ -365,6 +320,15 @@ def _hyperparameters(state: RunState) -> list[Part]:
         if row.score is not None and row.params
     )
     parts: list[Part] = [Table("Best trial of each model", ("Model", "Hyperparameters"), rows)] if rows else []
+    facts = tuple(
+        (row.title, name, text)
+        for row in state.leaderboard
+        if row.score is not None
+        for name, text in summary_rows(row.summary)
+    )
+    if facts:
+        parts.append(Text("What the fitted models of the best trials report about themselves, over folds."))
+        parts.append(Table("Reported by the fitted models", ("Model", "Fact", "Value"), facts))
     best = next((row for row in state.leaderboard if row.score is not None and row.model != "ensemble"), None)
     curves = _learning_curves(state, best) if best is not None else None
     return [*parts, curves] if curves is not None else parts

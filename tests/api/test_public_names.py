@@ -20,8 +20,8 @@ PUBLIC = [
 ]  # fmt: skip
 METHODS = {
     "Run": [
-        "export", "id", "importances", "leaderboard", "metric", "path", "predictor", "report", "score", "status", "target",
-        "targets", "task", "test_score", "warnings",
+        "attention", "export", "id", "importances", "leaderboard", "metric", "path", "predictor", "report", "score", "status",
+        "summaries", "target", "targets", "task", "test_score", "warnings",
     ],
     "TargetsPredictor": ["metrics", "path", "predict", "predict_interval", "predict_proba", "targets"],
     "Predictor": [

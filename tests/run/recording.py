@@ -7,6 +7,8 @@ from pathlib import Path
 import msgspec
 
 from tabapp.findings import (
+    ColumnAttention,
+    CombinedColumns,
     CurvePoint,
     Effect,
     EffectCurve,
@@ -15,10 +17,12 @@ from tabapp.findings import (
     Group,
     ImportanceRow,
     Interaction,
+    ModelAttention,
     Rate,
     ReliabilityBin,
 )
 from tabapp.run.analyses.attention import AttentionMap, AttentionReady
+from tabapp.run.analyses.attention_importances import AttentionImportancesReady
 from tabapp.run.analyses.dependence import ConditionalImportance, DependenceReady, GroupImportance
 from tabapp.run.analyses.fairness import FairnessReady
 from tabapp.run.analyses.faithfulness import FaithfulnessReady, FaithfulnessRow
@@ -217,9 +221,26 @@ def steps() -> list[ev.Event]:
     ]
 
 
+ATTENTION = ModelAttention(
+    model="lightgbm",
+    trial=1,
+    kind="attention",
+    n_rows=200,
+    n_folds=5,
+    rows=(
+        ColumnAttention(feature="age", share=0.7, low=0.6, high=0.8, raw=0.7, streams=(0.7, 0.4)),
+        ColumnAttention(feature="city", share=0.3, low=0.2, high=0.4, raw=0.3, streams=(0.3, 0.6)),
+    ),
+    agreement=0.5,
+    streams=("sums", "products"),
+    combinations=(CombinedColumns(columns=("age", "city"), frequency=0.9, n_found=4, n_folds=5),),
+)
+
+
 def analyses() -> list[ev.Event]:
     """What a user requests after a run."""
     return [
+        AttentionImportancesReady(model="lightgbm", trial=1, found=ATTENTION),
         ThresholdChosen(
             value=0.31,
             metric="f1",

@@ -141,6 +141,7 @@ CASES: dict[str, Case] = {
     "log.follow": Case(changes(lambda screen: screen.query_one(LogTable).key), "after", before=scrolled_up),
     "log.details": Case(dialog(Reading), "after"),
     "explain.sort": Case(says("permutation is the only order"), "after"),
+    "explain.model": Case(says("No fitted model has attention"), "after"),
     "explain.diagnose": Case(shows("diagnose"), "after", after=keys("5")),
     "run.diagnose": Case(shows("diagnose"), after=keys("1")),
     "diagnose.ask": Case(dialog(Choice, "the model to train again", "The best model"), "after", before=keys("g", "down", "down")),

@@ -1,8 +1,9 @@
-"""Feature importances of a run: permutation importance of the best model, and attention of the best model that has it."""
+"""Feature importances of a run: permutation importance of the best model, beside the attention of a model that has it."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -13,12 +14,12 @@ from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.schedule.competition import Competition
 from tabapp.errors import DataError
 from tabapp.explain.agreement import agreement, combine
-from tabapp.explain.attention import mean_attention
+from tabapp.explain.attention import AttentionShare
 from tabapp.explain.evaluation import sample_rows
 from tabapp.explain.permutation import permutation_importance
 from tabapp.explain.promise import promising_order
 from tabapp.features.arrays import Table
-from tabapp.models import registry
+from tabapp.findings import ModelAttention
 from tabapp.run.record import events as ev
 
 N_REPEATS = 5
@@ -34,12 +35,16 @@ def _training_rows(models: FoldModels, candidate: Candidate) -> Table:
 
 
 def compute_importances(
-    models: FoldModels, competition: Competition, deadline: float | None
+    models: FoldModels,
+    competition: Competition,
+    deadline: float | None,
+    attention_of_first: Callable[[], tuple[Candidate, Mapping[str, AttentionShare]] | None] = lambda: None,
 ) -> ev.ImportancesReady | None:
     """Importances of the run's columns, or None if no model has a fold.
 
     Args:
         deadline: `time.monotonic()` after which no further shuffle starts.
+        attention_of_first: the model with attention that is beside permutation, and the share of each column.
     """
     best = [c for c in (competition.best_of(name) for name in competition.models) if c is not None]
     if not best:
@@ -65,13 +70,7 @@ def compute_importances(
     if math.isnan(permutation.score):
         title = metrics.get(plan.metric).title
         raise DataError(f"{title} is undefined on the {permutation.n_rows:,} held-out rows that are shuffled")
-    attentive = [candidate for candidate in best if registry.get(candidate.model).has_attention]
-    attention_candidate = min(attentive, key=lambda candidate: (-len(candidate.results), loss(candidate)), default=None)
-    attention = None
-    if attention_candidate is not None:
-        folds = models.with_held_out(attention_candidate)
-        attention = mean_attention(folds, columns, seed=plan.seed, max_rows=MOST_ROWS)
-    attends = attention_candidate if attention is not None else None
+    attends, attention = attention_of_first() or (None, None)
     rows = combine(permutation, attention)
     rho = agreement(rows)
     return ev.ImportancesReady(
@@ -87,6 +86,7 @@ def compute_importances(
     )
 
 
-def importances_json(importances: ev.ImportancesReady) -> bytes:
-    """The importances as JSON for the run folder."""
-    return msgspec.json.format(msgspec.json.encode(importances), indent=1)
+def importances_json(importances: ev.ImportancesReady, attention: Sequence[ModelAttention] = ()) -> bytes:
+    """The importances as JSON for the run folder, with the attention of each model."""
+    found = {**msgspec.to_builtins(importances), "attention": attention}
+    return msgspec.json.format(msgspec.json.encode(found), indent=1)

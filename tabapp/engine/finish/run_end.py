@@ -21,6 +21,7 @@ from tabapp.bundle.prediction.load import load_bundle
 from tabapp.bundle.writing.write import BundleContents, write_bundle
 from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, rows_with_target
+from tabapp.engine.analyses.attention_importances import AttentionOfRun, attentive
 from tabapp.engine.analyses.averages import averaging_of_ensemble
 from tabapp.engine.analyses.dependences import find_attention, find_dependence, find_interactions
 from tabapp.engine.analyses.finished_run import save_prediction
@@ -36,6 +37,7 @@ from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.plan.write_rows import read_sample
 from tabapp.ensemble.averaging import NO_AVERAGING
 from tabapp.errors import BundleError, DataError, ExitCode, TabappError, option
+from tabapp.findings import ModelAttention
 from tabapp.models import registry
 from tabapp.run.options.config import RunConfig
 from tabapp.run.record import events as ev
@@ -105,7 +107,7 @@ class Finish:
         self._clock.slowdown = max(self._clock.slowdown, contention.slowdown())
         self._emit(ev.StageChanged(stage="explaining", deadline=self._clock.wall_deadline()))
         self._evaluate()
-        importances = self._explain(selected)
+        importances, attention = self._explain(selected)
         self._emit(ev.StageChanged(stage="exporting", deadline=self._clock.wall_deadline()))
         self._write_bundle(selected, rows)
         bundle, unwritten = copy_bundle(self._folder, self._config, self._emit)
@@ -125,6 +127,7 @@ class Finish:
             importances=importances.rows if importances else (),
             agreement={"attention_vs_permutation": importances.agreement if importances else None},
             importance_columns=importances.n_columns if importances else None,
+            attention=attention,
             exit_code=ExitCode.INTERRUPTED if interrupted else ExitCode.NO_MODEL if unwritten else ExitCode.OK,
             message=f"{message}{unwritten}".strip(),
         )
@@ -189,23 +192,17 @@ class Finish:
         for evaluation in self._conductor.evaluations.catch_up(end, failed):
             self._emit(evaluation)
 
-    def _explain(self, selected: Selected) -> ev.ImportancesReady | None:
-        """Importances, weak slices and effects within the time left; a failure in one of them is logged, and the run continues."""
+    def _explain(self, selected: Selected) -> tuple[ev.ImportancesReady | None, tuple[ModelAttention, ...]]:
+        """Importances, attention, weak slices and effects within the time left; a failure in one of them is logged, and the run
+        continues."""
         now, end = time.monotonic(), None
         if self._clock.end is not None:
             left = self._clock.left()
             export = max(EXPORT_SECONDS * self._clock.slowdown, self._clock.export, EXPORT_SHARE * left)
             end = now + max(LEAST_IMPORTANCE_SECONDS, left - export)
-        folder, models, competition = self._folder, self._models, self._conductor.competition
-        importances: ev.ImportancesReady | None = None
-        try:
-            deadline = None if end is None else now + IMPORTANCES_SHARE * (end - now)
-            importances = compute_importances(models, competition, deadline)
-            if importances is not None:
-                files.write_bytes(folder.path / "importances.json", importances_json(importances))
-                self._emit(importances)
-        except Exception as error:
-            self._log_failure("importances", error)
+        models, competition = self._models, self._conductor.competition
+        deadline = None if end is None else now + IMPORTANCES_SHARE * (end - now)
+        importances, attention = self._importances(selected, deadline, end)
         try:
             slices = find_slices(self._data, self._plan, self._conductor.scorer, selected)
             if slices is not None:
@@ -222,7 +219,31 @@ class Finish:
             self._log_failure("effects", error)
         if importances is not None:
             self._explain_more(importances, end)
-        return importances
+        return importances, attention
+
+    def _importances(
+        self, selected: Selected, deadline: float | None, end: float | None
+    ) -> tuple[ev.ImportancesReady | None, tuple[ModelAttention, ...]]:
+        """Permutation importances until the deadline, and the attention of each model for half of the time after it; the model
+        whose attention is beside permutation comes first, whatever the time."""
+        path, importances = self._folder.path / "importances.json", None
+        of_run = AttentionOfRun(self._models, attentive(self._conductor.competition, selected.members))
+        found: list[ModelAttention] = []
+        try:
+            importances = compute_importances(self._models, self._conductor.competition, deadline, of_run.first)
+            if importances is not None:
+                files.write_bytes(path, importances_json(importances))
+                self._emit(importances)
+        except Exception as error:
+            self._log_failure("importances", error)
+        last = None if deadline is None or end is None else (deadline + end) / 2
+        rows = importances.rows if importances is not None else ()
+        for event in of_run.events(rows, lambda: last is not None and time.monotonic() > last):
+            found += [event.found] if event.found is not None else []
+            self._emit(event)
+        if importances is not None and found:
+            files.write_bytes(path, importances_json(importances, found))
+        return importances, tuple(found)
 
     def _explain_more(self, importances: ev.ImportancesReady, end: float | None) -> None:
         """Correlated groups, interactions and attention maps, each if time is left."""

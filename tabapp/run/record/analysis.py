@@ -129,6 +129,7 @@ class Analysis(Generic[EventT]):
         line: the line of a result in the feed; None for no line.
         figures: what reports show beside the tables: line charts below those of all analyses, further tables directly below.
         of_columns: the result is about columns and what models make of them; reports show these results below the importances.
+        has_own_section: reports show it elsewhere, so that its tables are not repeated.
         request: how a user requests it; None if only the engine adds it.
         title: name on screens of an analysis without a request.
     """
@@ -139,6 +140,7 @@ class Analysis(Generic[EventT]):
     line: Callable[[EventT, RunState], str] | None = None
     figures: Callable[[EventT, RunState], Sequence[Lines | DiagnosisTable]] = lambda event, state: ()
     of_columns: bool = False
+    has_own_section: bool = False
     request: Request | None = None
     title: str = ""
 

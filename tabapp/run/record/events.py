@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tabapp.findings import Effect, ErrorSlice, ImportanceRow, ReliabilityBin, ResidualBand
+from tabapp.findings import Effect, ErrorSlice, ImportanceRow, ModelAttention, ReliabilityBin, ResidualBand
 from tabapp.run.record.event_base import ENSEMBLE as ENSEMBLE
 from tabapp.run.record.event_base import VERSION as VERSION
 from tabapp.run.record.event_base import AnalysisEnded as AnalysisEnded
@@ -363,6 +363,8 @@ class RunFinished(Event, tag="run.finished", frozen=True, kw_only=True):
     folds: int = 0
     planned_folds: int = 0
     """The score of `best` covers `folds` of the `planned_folds` of the validation; 0 without a score and in earlier versions."""
+    attention: tuple[ModelAttention, ...] = ()
+    """Attention importances of each model that has attention, members of the ensemble first."""
     targets: tuple[TargetResult, ...] = ()
     """The results of a run with several targets; the fields beside it are those of the first target."""
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tabapp.findings import ImportanceRow
+from tabapp.findings import ImportanceRow, ModelAttention
 
 RowStatus = Literal["ok", "running", "queued", "failed", "pruned", "skipped"]
 
@@ -90,6 +90,7 @@ class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):
         activity: the running fit, such as "trial 3 · fold 2/5"; empty without one.
         in_ensemble: weight in the ensemble, 0 for models outside it.
         params: the best trial's hyperparameters.
+        summary: what the fitted models of the best trial report about themselves, over folds.
         held: whether the user stopped or paused the model; it gets no further fits.
         share: the user's factor on the model's share of the time; 1 is an equal share.
         left_out: the user excluded the model from the ensemble.
@@ -115,6 +116,7 @@ class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):
     activity: str = ""
     in_ensemble: float = 0.0
     params: dict[str, Any] = {}
+    summary: dict[str, Any] = {}
     held: Literal["", "stopped", "paused"] = ""
     share: float = 1.0
     left_out: bool = False
@@ -164,6 +166,7 @@ class TargetResult(msgspec.Struct, frozen=True, kw_only=True):
     agreement: dict[str, float | None]
     importance_columns: int | None = None
     """Number of columns of the data, of which `importances` has those that were measured in time."""
+    attention: tuple[ModelAttention, ...] = ()
     exit_code: int = 0
     message: str = ""
     folds: int = 0

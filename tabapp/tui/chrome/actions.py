@@ -265,6 +265,8 @@ ACTIONS: tuple[Action, ...] = (
            "Show the full text of the line under the cursor."),
     Action("explain.sort", "a", "sort", "explain", STARTED, "importance: change order", "Attention ⇄ Permutation",
            "Sort by attention or by permutation importance."),
+    Action("explain.model", "m", "choose_attention", "explain", STARTED, "attention: choose model", "Attention of",
+           "Choose the model whose attention is beside permutation importance."),
     Action("explain.diagnose", "d", "app.view('diagnose')", "explain", STARTED, "run: diagnose", "Diagnose",
            "Go to the Diagnose screen: threshold, robustness, learning curves, groups of a column and attention maps."),
     Action("run.diagnose", "d", "app.view('diagnose')", "run", STARTED, "run: diagnose", "",

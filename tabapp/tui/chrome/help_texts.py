@@ -210,10 +210,11 @@ PANELS: dict[str, tuple[str, str]] = {
     "explanation": (
         "Importance",
         "Two measures of feature importance. Permutation shuffles a column and measures the loss of score. Attention is the "
-        "weight that a transformer gives a column. Attention alone misleads: a model can attend to a column without using "
-        "it, and later layers mix columns. Trust permutation where the two differ. Agree compares the ranks of a column: "
-        "● same, ◐ near, ○ apart. ▸ is a group of correlated columns, shuffled together; press enter to open it. d "
-        "goes to the Diagnose screen.",
+        "weight that a network gives a column, and selection how much NODE or TabNet reads it; m chooses the model. The thin line "
+        "ends at the upper end of the 95 % interval over folds. — is a column outside of the attention. Attention alone "
+        "misleads: a model can attend to a column without using it, and later layers mix columns. Trust permutation where the two "
+        "differ. Agree compares the ranks of a column: ● same, ◐ near, ○ apart. ▸ is a group of correlated columns, shuffled "
+        "together; press enter to open it. d goes to the Diagnose screen.",
     ),
     "effect": (
         "Effect",

@@ -8,14 +8,18 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
+from tabapp.run.analyses.attention_importances import missing
+from tabapp.run.protocol.analyses import Diagnose
+from tabapp.run.record.analysis import all_requests
 from tabapp.run.record.state import title_of
 from tabapp.tui.chrome.actions import View, bindings_for
-from tabapp.tui.dialogs.basic import Reading
+from tabapp.tui.dialogs.basic import Choice, Option, Reading
 from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import RunView
+from tabapp.tui.viewmodels.attention_choice import attention_choices, chosen_attention, with_attention
 from tabapp.tui.viewmodels.texts import Snapshot
 from tabapp.tui.widgets.effects import Effects, WeakSlices, effect_facts, slice_details
-from tabapp.tui.widgets.explanation import Explanation, ReadingNotes
+from tabapp.tui.widgets.explanation import Explanation, NotesFacts, ReadingNotes
 from tabapp.tui.widgets.importance import importance_facts
 
 PANELS = ("", "-effect", "-slices")
@@ -31,6 +35,8 @@ class ExplainView(RunView):
     BINDINGS: ClassVar = bindings_for("explain")
 
     _panel = 0
+    _attention_model: str | None = None
+    """The model whose attention is shown; None for the first."""
 
     def compose_body(self) -> ComposeResult:
         with Horizontal(id="explain-upper"):
@@ -41,7 +47,7 @@ class ExplainView(RunView):
             yield ReadingNotes("How to read this", id="notes")
 
     def draw(self, snapshot: Snapshot) -> None:
-        state = snapshot.state
+        state = with_attention(snapshot.state, self._attention_model)
         explanation = self.query_one(Explanation)
         explanation.show_state(state)
         self.query_one(Effects).show(effect_facts(state, explanation.key))
@@ -49,7 +55,8 @@ class ExplainView(RunView):
         attention = state.importances.attention_model if state.importances else None
         metric = state.plan.metric_title if state.plan else "the score"
         title = title_of(state, attention) if attention else None
-        self.query_one(ReadingNotes).show((importance_facts(state), metric, title))
+        found = chosen_attention(state, attention)
+        self.query_one(ReadingNotes).show(NotesFacts(importance_facts(state), metric, title, found))
 
     def leave_target(self, left: int | None, target: int | None) -> None:
         self.query_one(Explanation).close_groups()
@@ -77,11 +84,34 @@ class ExplainView(RunView):
         if found is None:
             self.warn("There are no importances to sort; they are computed after the fits.")
             return
-        if all(row.attention is None for row in found.rows):
+        shown = with_attention(self.snapshot.state, self._attention_model).importances
+        if shown is None or all(row.attention is None for row in shown.rows):
             self.warn("No fitted model weighs columns by attention, so permutation is the only order.")
             return
         table = self.query_one(Explanation)
         table.sort = "attention" if table.sort == "permutation" else "permutation"
+        self.redraw()
+
+    def action_choose_attention(self) -> None:
+        state = self.snapshot.state
+        options = [Option(*each) for each in attention_choices(state)]
+        if not options:
+            self.warn(
+                "No fitted model has attention; it is computed after the fits of FT-Transformer, AMFormer and others."
+            )
+            return
+        shown = chosen_attention(state, self._attention_model)
+        current = None if shown is None else shown.model
+        self.tabapp.push_screen(Choice("Attention of a model", options, current=current), self._attention_chosen)
+
+    def _attention_chosen(self, model: str | None) -> None:
+        if model is None:
+            return
+        self._attention_model = model
+        if model in missing(self.snapshot.state):
+            request = next(each for each in all_requests() if each.option == "attention")
+            asked = self.tabapp.analyses.add(self.tabapp.run_of_target, Diagnose(request.option, model))
+            self.notify(asked or "The attention of this model is computed now.", timeout=3, markup=False)
         self.redraw()
 
     def action_charts(self) -> None:

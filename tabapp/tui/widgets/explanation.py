@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tabapp import charts
-from tabapp.findings import ImportanceRow
+from tabapp.findings import ImportanceRow, ModelAttention
 from tabapp.run.analyses.dependence import DependenceReady
+from tabapp.run.record import events as ev
 from tabapp.run.record.belonging import earlier_subject
 from tabapp.run.record.importance_notes import UNSTABLE, measured, notes, ranked
-from tabapp.run.record.state import RunState
+from tabapp.run.record.state import RunState, title_of
 from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import Panel, set_titles
 from tabapp.tui.parts.table import Column, Row, Table
+from tabapp.tui.viewmodels.attention_choice import attention_note, kind_of, more_notes
 from tabapp.tui.viewmodels.texts import MUTED, signed
 from tabapp.tui.widgets.importance import ImportanceFacts, importance_facts
 
 BOTH_BARS_WIDTH = 70
 LEAST_BAR = 6
+SHORT = {"attention": "attn.", "selection": "sel."}
 LEAST_MIDDLE_HEIGHT, LEAST_FULL_HEIGHT = 9, 16
 
 
@@ -41,10 +45,12 @@ def agreement_mark(place: tuple[int, int] | None, number: int) -> Content:
     return Content.assemble(("○", "$error"), " apart")
 
 
-def reading(agreement: float | None) -> str:
+def reading(agreement: float | None, *, has_attention: bool = True) -> str:
     """A rank correlation in words."""
+    if not has_attention:
+        return "No fitted model weighs columns by attention, as FT-Transformer, AMFormer and TabNet do. Only permutation is shown."
     if agreement is None:
-        return "No fitted model weighs columns by attention, as FT-Transformer, NODE and TabNet do. Only permutation is shown."
+        return "A rank correlation needs three columns with both measures, of different values."
     if agreement >= 0.9:
         words = "both rankings agree"
     elif agreement >= 0.7:
@@ -130,6 +136,9 @@ class Explanation(Table):
         attention = any(row.attention is not None for row in ready.rows)
         sort = self.sort if attention else "permutation"
         title = f"Importance · sorted by {sort}" + (" · a swaps" if attention else "")
+        if attention and ready.attention_model is not None:
+            kind = kind_of(state, ready.attention_model)
+            title += f" · m {kind} of {title_of(state, ready.attention_model)}"
         title += f" · {facts.title}" if earlier_subject(ready, state.leaderboard) else ""
         set_titles(self, title, f"{measured(ready, 'features')} · {ready.n_rows:,} held-out rows")
         dependence = state.result(DependenceReady)
@@ -137,7 +146,7 @@ class Explanation(Table):
         rows = ranked(grouped) if sort == "permutation" else sorted(grouped, key=lambda row: -(row.attention or 0.0))
         rows = _members_below(rows, dependence)
         bars = (["permutation", "attention"] if self.size.width >= BOTH_BARS_WIDTH else [sort]) if attention else [sort]
-        columns, width = self._layout(rows, bars, attention)
+        columns, width = self._layout(rows, bars, kind_of(state, ready.attention_model) if attention else "")
         place = places(ready.rows)
         groups = dependence.groups if dependence is not None else ()
         # The members of a group that is closed are not among the rows.
@@ -163,19 +172,20 @@ class Explanation(Table):
         """Hide the members of all groups, before those of another target are shown."""
         self._opened.clear()
 
-    def _layout(self, rows: list[ImportanceRow], bars: list[str], attention: bool) -> tuple[list[Column], int]:
+    def _layout(self, rows: list[ImportanceRow], bars: list[str], kind: str) -> tuple[list[Column], int]:
+        """The columns and the width of a bar; `kind` is what the attention is called, empty without it."""
         longest = min(max([7, *(len(row.feature) for row in rows)]), max(10, self.size.width // 4))
         # Two cells between columns and one at each side; permutation is 7 wide, its margin 7, attention 5, agreement 7.
-        fixed = 2 + longest + 2 + 7 + 2 + 7 + (2 + 5 + 2 + 7 if attention else 0)
+        fixed = 2 + longest + 2 + 7 + 2 + 7 + (2 + 5 + 2 + 7 if kind else 0)
         width = max(LEAST_BAR, (self.size.width - fixed) // len(bars) - 2)
         columns = [Column("feature", width=longest)]
         if "permutation" in bars:
             columns.append(Column("permutation" if width >= len("permutation") else "permut.", width=width))
         columns += [Column("" if "permutation" in bars else "permut.", "right", width=7), Column("±", "right", width=7)]
         if "attention" in bars:
-            columns.append(Column("attention" if width >= len("attention") else "attn.", width=width))
-        if attention:
-            columns += [Column("" if "attention" in bars else "attn.", "right", width=5), Column("agree", width=7)]
+            columns.append(Column(kind if width >= len(kind) else SHORT[kind], width=width))
+        if kind:
+            columns += [Column("" if "attention" in bars else SHORT[kind], "right", width=5), Column("agree", width=7)]
         return columns, width
 
 
@@ -206,73 +216,86 @@ def _row(
             cells.append(Content.assemble((solid, "$primary"), (light, "$primary 60%")))
     cells += [Content(signed(row.permutation)), Content.styled(f"±{signed((row.high - row.low) / 2).strip()}", MUTED)]
     if "attention" in bars:
-        most = max(each.attention or 0.0 for each in rows)
-        share = (row.attention or 0.0) / most if most > 0 else 0.0
-        cells.append(Content.styled(charts.rule(share, width), "$secondary"))
+        most = max(each.attention_high or each.attention or 0.0 for each in rows)
+        share, low, high = row.attention or 0.0, row.attention_low, row.attention_high
+        if low is None or high is None:
+            cells.append(Content.styled(charts.rule(share / most if most > 0 else 0.0, width), "$secondary"))
+        else:
+            solid, light = charts.interval_rule(share, low, high, most, width)
+            cells.append(Content.assemble((solid, "$secondary"), (light, "$secondary 60%")))
     if attention:
         cells.append(Content("—" if row.attention is None else f"{row.attention:.0%}"))
         cells.append(agreement_mark(place, sum(each.attention is not None for each in rows)))
     return Row(row.feature, tuple(cells))
 
 
-class ReadingNotes(Panel[tuple[ImportanceFacts, str, str | None]]):
+@dataclass(frozen=True)
+class NotesFacts:
+    """What the notes are about: the importances, the title of the metric, and the attention beside them with the title of its
+    model; `attention` is None in runs of earlier versions, and `attends` is None without attention."""
+
+    importance: ImportanceFacts
+    metric: str
+    attends: str | None
+    attention: ModelAttention | None = None
+
+
+class ReadingNotes(Panel[NotesFacts]):
     """Notes on the measures, rows and models."""
 
-    def draw(self, facts: tuple[ImportanceFacts, str, str | None], width: int, height: int) -> list[Content]:
-        importance, metric, attention_title = facts
-        ready = importance.importances
+    def draw(self, facts: NotesFacts, width: int, height: int) -> list[Content]:
+        ready = facts.importance.importances
         if ready is None:
-            return Content(importance.waiting).wrap(width)
+            return Content(facts.importance.waiting).wrap(width)
         mark = "●" if (ready.agreement or 0.0) >= 0.7 else "◐" if (ready.agreement or 0.0) >= 0.4 else "○"
         style = "bold $success" if mark == "●" else "bold $warning"
         paragraphs = [_paragraph("Note", "$warning", f": {sentence}") for sentence in notes(ready)]
-        paragraphs.append(Content.assemble((f"{mark} ", style), (reading(ready.agreement), "bold")))
+        agreement = reading(ready.agreement, has_attention=facts.attends is not None)
+        paragraphs.append(Content.assemble((f"{mark} ", style), (agreement, "bold")))
         if height < LEAST_FULL_HEIGHT:
-            paragraphs.append(
-                _paragraph(
-                    "Permutation", "$primary", f": loss of {metric} when a column is shuffled ({importance.title})."
-                )
-            )
-            if attention_title is not None:
-                paragraphs.append(
-                    _paragraph(
-                        "Attention", "$secondary", f": where {attention_title} attends, not what drives the prediction."
-                    )
-                )
-            if height >= LEAST_MIDDLE_HEIGHT:
-                paragraphs.append(_paragraph("Correlated columns", "$foreground", " share their importance."))
-            paragraphs.append(Content.styled("? explains both, and what to do where they differ.", MUTED))
+            paragraphs += _short_notes(facts, has_room=height >= LEAST_MIDDLE_HEIGHT)
             return [line for paragraph in paragraphs for line in paragraph.wrap(width)]
-        paragraphs.append(
-            _paragraph(
-                "Permutation",
-                "$primary",
-                f" is how much {metric} of {importance.title} worsens when a column is shuffled among {ready.n_rows:,} rows that "
-                "it was not fitted on; the thin line ends at the upper end of its 95 % interval over rows. "
-                "Near or below zero: not needed.",
-            )
-        )
-        if attention_title is not None:
-            paragraphs.append(
-                _paragraph(
-                    "Attention",
-                    "$secondary",
-                    f" is the share of its attention that {attention_title} gives a column, averaged over heads, layers and rows. "
-                    "It shows where the model attends, not what drives the prediction: do not rely on it alone.",
-                )
-            )
-        paragraphs.append(
-            _paragraph(
-                "Correlated columns",
-                "$foreground",
-                " share their importance: each seems less important, because the others replace it.",
-            )
-        )
+        paragraphs += _full_notes(facts, ready)
         lines: list[Content] = []
         for paragraph in paragraphs:
             lines += [Content("")] if lines and height >= 12 else []
             lines += paragraph.wrap(width)
         return lines
+
+
+def _short_notes(facts: NotesFacts, *, has_room: bool) -> list[Content]:
+    text = f": loss of {facts.metric} when a column is shuffled ({facts.importance.title})."
+    paragraphs = [_paragraph("Permutation", "$primary", text)]
+    if facts.attends is not None:
+        selects = facts.attention is not None and facts.attention.kind != "attention"
+        verb, name = ("selects", "Selection") if selects else ("attends", "Attention")
+        text = f": where {facts.attends} {verb}, not what drives the prediction."
+        paragraphs.append(_paragraph(name, "$secondary", text))
+    if has_room and facts.importance.importances is not None:
+        found = more_notes(facts.attention, facts.importance.importances)
+        paragraphs += [_paragraph(name, "$secondary", text) for name, text in found]
+        paragraphs.append(_paragraph("Correlated columns", "$foreground", " share their importance."))
+    paragraphs.append(Content.styled("? explains both, and what to do where they differ.", MUTED))
+    return paragraphs
+
+
+def _full_notes(facts: NotesFacts, ready: ev.ImportancesReady) -> list[Content]:
+    paragraphs = [
+        _paragraph(
+            "Permutation",
+            "$primary",
+            f" is how much {facts.metric} of {facts.importance.title} worsens when a column is shuffled among {ready.n_rows:,} "
+            "rows that it was not fitted on; the thin line ends at the upper end of its 95 % interval over rows. "
+            "Near or below zero: not needed.",
+        )
+    ]
+    if facts.attends is not None:
+        text = attention_note(facts.attention, facts.attends) + " drives the prediction: do not rely on it alone."
+        name = "Attention" if facts.attention is None else facts.attention.kind.capitalize()
+        paragraphs.append(_paragraph(name, "$secondary", text))
+        paragraphs += [_paragraph(name, "$secondary", text) for name, text in more_notes(facts.attention, ready)]
+    text = " share their importance: each seems less important, because the others replace it."
+    return [*paragraphs, _paragraph("Correlated columns", "$foreground", text)]
 
 
 def _paragraph(name: str, style: str, text: str) -> Content:
