@@ -230,6 +230,21 @@ class XRFMModel(FittedModel):
         demand(0 <= self.slope <= LARGEST_SLOPE, "the slope of its probabilities is not usable")
         self.tree.check(n_columns, len(self.rows))
 
+    def use_of_features(self) -> npt.NDArray[Any] | None:
+        """The size of each feature in the learned metric: the root of the sum of squares of its columns of the design, levels with
+        their mean square. None if the metric gives all columns the same weight."""
+        sizes = np.square(self.transform.astype(np.float64))
+        weights = sizes[0] if len(sizes) < sizes.shape[1] else sizes.sum(axis=1)
+        if not len(weights) or np.ptp(weights) <= 1e-9 * weights.max():
+            return None
+        n_numeric = len(self.design.mean)
+        places = np.concatenate([np.arange(n_numeric), self.design.indicators]).astype(np.intp)
+        of_numbers = np.bincount(places, weights=weights[: len(places)], minlength=n_numeric)
+        levels, column = weights[len(places) :], self.design.level_column
+        counts = np.maximum(1, np.bincount(column)) if len(column) else np.empty(0)
+        of_categories = np.bincount(column, weights=levels) / counts if len(column) else np.empty(0)
+        return np.sqrt(np.concatenate([of_numbers, of_categories]))
+
     def summary(self) -> dict[str, Any]:
         return {
             "rows": len(self.rows),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -123,6 +124,10 @@ def _print_contents(bundle: Path, contents: Contents, signature: str) -> None:
         title="Ensemble",
     )
     echo()
+    facts = _facts(manifest.leaderboard, {candidate.model for candidate in contents.ensemble.candidates})
+    if facts:
+        print_table(["model", "fact", "value"], facts, title="Reported by the fitted models")
+        echo()
     print_table(
         ["column", "kind", "role", "missing", "distinct"],
         [[c.name, c.kind, c.role, f"{c.missing:,}", f"{c.unique:,}"] for c in schema.columns_of_file],
@@ -141,3 +146,11 @@ def _print_contents(bundle: Path, contents: Contents, signature: str) -> None:
 def _shortened(labels: tuple[str, ...], n_shown: int = 12) -> str:
     more = f" and {len(labels) - n_shown} more" if len(labels) > n_shown else ""
     return ", ".join(repr(label) for label in labels[:n_shown]) + more
+
+
+def _facts(leaderboard: Sequence[Mapping[str, Any]], members: set[str]) -> list[list[str]]:
+    """What the fitted models of the members of the ensemble report about themselves."""
+    from tabapp.run.texts.model_summary import summary_rows
+
+    rows = [row for row in leaderboard if row.get("model") in members]
+    return [[str(row["model"]), name, text] for row in rows for name, text in summary_rows(row.get("summary"))]

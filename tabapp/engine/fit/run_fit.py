@@ -17,6 +17,7 @@ from tabapp.engine.fit.fold_task import FoldTask
 from tabapp.engine.fit.jobs import FitJob, FitResult
 from tabapp.engine.fit.numbering import UsableRows
 from tabapp.engine.fit.run_data import RunData
+from tabapp.engine.fit.summaries import described
 from tabapp.engine.machine import peak_memory
 from tabapp.engine.machine.devices import CPU
 from tabapp.features.prepare import recipe_for
@@ -149,7 +150,7 @@ def _saved(
         predict_seconds=predict_seconds,
         n_rows=len(held_out),
         recipe=fold.features.preparer.recipe,
-        summary=trained.model.summary(),
+        summary=described(trained.model, fold.features.spec),
         n_bytes=n_bytes,
         pretrain_seconds=fold.pretrain_seconds,
     )

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from tabapp import metrics
 from tabapp.engine.fit.candidates import Candidate, Score, Scorer, digest
+from tabapp.engine.fit.summaries import merged
 from tabapp.engine.loop.time_share import Allowance
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.schedule.competition import Competition
@@ -366,6 +367,7 @@ class Board:
             reason="; ".join(reasons) or None,
             in_ensemble=round(weights.get(name, 0.0), 6),
             params=best.params,
+            summary=merged([result.summary for _, result in sorted(best.results.items())]),
             identity=best.identity,
         )
 

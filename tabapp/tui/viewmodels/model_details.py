@@ -8,6 +8,7 @@ from tabapp import charts
 from tabapp.run.record import events as ev
 from tabapp.run.record.score_text import validation_of
 from tabapp.run.record.state import RunState, TrialView, format_score, title_of
+from tabapp.run.texts.model_summary import summary_rows
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, brief, count, milliseconds, short_seconds
 from tabapp.tui.viewmodels.trial_facts import TrialFacts, changes, plot
@@ -42,6 +43,11 @@ def model_details(state: RunState, row: ev.LeaderboardRow) -> Content:
         lines.append(_heading(f"Parameters of trial {row.trial}" if row.trial is not None else "Parameters"))
         width = max(map(len, row.params))
         lines += [Content.assemble((f"  {name:<{width}}  ", MUTED), brief(value)) for name, value in row.params.items()]
+    facts = summary_rows(row.summary)
+    if facts:
+        lines.append(_heading("Reported by the fitted models"))
+        width = max(len(name) for name, _ in facts)
+        lines += [Content.assemble((f"  {name:<{width}}  ", MUTED), text) for name, text in facts]
     trials = [trial for trial in state.trials if trial.model == row.model]
     lines += _trial_lines(trials, greater_is_better=state.plan.greater_is_better if state.plan else True)
     lines += _failure_lines([failure for failure in state.failures if failure.model == row.model])
