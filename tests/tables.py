@@ -30,6 +30,14 @@ def write_breast_cancer(path: Path) -> Path:
     return path
 
 
+def write_noise(path: Path, rows: int = 300, seed: int = 0) -> Path:
+    """Numbers that say nothing about the target `chance`, which has two classes."""
+    generator = np.random.default_rng(seed)
+    columns = {f"x{number}": generator.normal(0, 1, rows).round(3) for number in range(4)}
+    pl.DataFrame({**columns, "chance": generator.choice(["no", "yes"], rows)}).write_csv(path)
+    return path
+
+
 def write_mixed(path: Path, rows: int = 400, seed: int = 0) -> Path:
     """A regression with numbers, a category, a date, gaps and rows without a target; the target column is `price`."""
     generator = np.random.default_rng(seed)

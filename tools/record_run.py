@@ -32,11 +32,10 @@ from tabapp.run.record.commands import AnyCommand
 from tabapp.run.record.event_lines import encode
 from tabapp.run.record.folder import EventReader, RunFolder, create_run
 from tests.recordings import FOLDER, START
-from tests.tables import write_breast_cancer, write_mixed, write_wine
+from tests.tables import write_breast_cancer, write_mixed, write_noise, write_wine
 
 POLL_SECONDS = 0.05
 RESOURCES_EVERY_SECONDS = 2.0
-PROGRESS_A_FIT = 6
 PREVIEW_ROWS = 20
 
 
@@ -61,6 +60,8 @@ class Scene:
     plans: tuple[dict[str, Any], ...] = ()
     deeds: tuple[Deed, ...] = ()
     kill_fits_of: str | None = None
+    progress: int = 6
+    """Points that are kept of each learning curve."""
 
 
 SCENES = {
@@ -101,6 +102,10 @@ SCENES = {
             Deed(12, cmd.IncludeModel(model="linear", include=False)),
             Deed(16, cmd.IncludeModel(model="linear", include=True)),
         ),
+    ),
+    # A target that no column explains.
+    "noise": Scene(
+        write_noise, {"budget": 25.0, "models": ("lightgbm", "linear", "mlp"), "target": "chance"}, progress=1
     ),
 }
 
@@ -161,7 +166,7 @@ class Recording:
         self._engine = start_engine(self._folder)
 
 
-def thinned(events: list[ev.AnyEvent]) -> list[ev.AnyEvent]:
+def thinned(events: list[ev.AnyEvent], progress: int) -> list[ev.AnyEvent]:
     """Drop most resources, the middle of learning curves, the end of the preview, and unchanged leaderboards."""
     totals = Counter(event.fit for event in events if isinstance(event, ev.FitProgress))
     seen = Counter[str]()
@@ -175,7 +180,7 @@ def thinned(events: list[ev.AnyEvent]) -> list[ev.AnyEvent]:
             last_use = event.t
         elif isinstance(event, ev.FitProgress):
             seen[event.fit] += 1
-            stride = -(-totals[event.fit] // PROGRESS_A_FIT)
+            stride = -(-totals[event.fit] // progress)
             if seen[event.fit] % stride and seen[event.fit] != totals[event.fit]:
                 continue
         elif isinstance(event, ev.LeaderboardChanged):
@@ -185,6 +190,9 @@ def thinned(events: list[ev.AnyEvent]) -> list[ev.AnyEvent]:
             if news == board:
                 continue
             board = news
+        elif isinstance(event, ev.AnalysisEvent):
+            # Tests of the reducer read a state back from JSON, which knows no kinds of analyses.
+            continue
         elif isinstance(event, ev.DataRead):
             event = msgspec.structs.replace(event, preview=event.preview[:PREVIEW_ROWS])
         kept.append(event)
@@ -230,7 +238,7 @@ def record(name: str) -> None:
         folder = create_run(RunConfig(data=str(data), start=False, workers=2, **scene.options), Path(place) / "runs")
         recording = Recording(scene, folder)
         recording.play()
-        events = thinned(recording.events)
+        events = thinned(recording.events, scene.progress)
         target = FOLDER / f"{name}.jsonl"
         target.write_bytes(neutral(events, folder, name))
     kinds = Counter(type(event).__name__ for event in events)

@@ -10,6 +10,8 @@ from tabapp.run.record.event_lines import decode
 FOLDER = Path(__file__).parent
 START = 1_790_000_000.0
 NAMES = ("cancer", "prices", "wine", "tuned")
+HOPELESS = "noise"
+"""A run on a target that no column explains."""
 
 
 def lines_of(name: str) -> list[bytes]:

@@ -143,7 +143,14 @@ def recorded(run: str) -> list[ev.Event]:
         ev.PlanRefused(message="There is no metric named 'auc'."),
         ev.StageChanged(stage="fitting", deadline=1e9),
         ev.FitStarted(
-            fit="lightgbm-0-0", model="lightgbm", trial=0, fold=0, folds=5, pid=2, reason="a fold takes about 1 s"
+            fit="lightgbm-0-0",
+            model="lightgbm",
+            trial=0,
+            fold=0,
+            folds=5,
+            pid=2,
+            reason="a fold takes about 1 s",
+            seconds=1.0,
         ),
         ev.FitProgress(fit="lightgbm-0-0", model="lightgbm", trial=0, fold=0, step=10, value=0.8),
         ev.FitFinished(fit="lightgbm-0-0", model="lightgbm", trial=0, fold=0, score=0.9, seconds=1.0),
@@ -151,12 +158,28 @@ def recorded(run: str) -> list[ev.Event]:
         ev.FitStarted(fit="lightgbm-1-0", model="lightgbm", trial=1, fold=0, folds=5, pid=3),
         ev.FitFailed(fit="lightgbm-1-0", model="lightgbm", trial=1, fold=0, reason="its process was ended by SIGKILL"),
         ev.TrialPruned(model="lightgbm", trial=1, reason="a fit failed"),
+        ev.FitsPlanned(
+            next=(
+                ev.PlannedFit(model="lightgbm", trial=0, fold=1, folds=5, seconds=1.0, reason="its first fold is done"),
+            ),
+            waiting=(ev.WaitingModel(model="mlp", seconds=4.0, needed=20.0, note="its 5 folds need about 20 s"),),
+            in_time=0,
+        ),
         ev.LeaderboardChanged(rows=(LIGHTGBM_ROW,)),
         ev.Resources(cpu_percent=150.0, memory=2**30, memory_total=2**34),
         ev.Log(level="warning", message="Something to know."),
         ev.StageChanged(stage="ensembling"),
         ev.EnsembleChanged(
             members=(ev.EnsembleMember(model="lightgbm", trial=0, weight=1.0),), score=0.91, low=0.9, high=0.92
+        ),
+        ev.EnsembleCompared(
+            n_rows=1000,
+            rows=(
+                ev.PairedDifference(
+                    model=ev.BASELINE, what="the share of each class", score=0.5, advantage=0.41, low=0.38, high=0.44
+                ),
+                ev.PairedDifference(model="lightgbm", trial=0, score=0.912, advantage=-0.002, low=-0.006, high=0.002),
+            ),
         ),
         ev.EvaluationReady(
             model="lightgbm",

@@ -18,10 +18,11 @@ from tabapp.run.record.reducing.session import RESOURCES_LENGTH
 from tabapp.run.record.state import RunState
 from tests.formats.make import HERE as FORMATS
 from tests.formats.make import RUN
-from tests.recordings import FOLDER, NAMES, events_of, lines_of
+from tests.recordings import FOLDER, HOPELESS, NAMES, events_of, lines_of
 from tests.recordings.replay import ReplayWorker, make_run
 
 MAX_BYTES = 150_000
+ALL = (*NAMES, HOPELESS)
 TARGETS_RUN = FORMATS / "targets_7" / RUN
 
 
@@ -50,13 +51,13 @@ def summary(state: RunState) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_recorded_run_matches_its_golden_summary(name):
     golden = msgspec.json.decode((FOLDER / f"{name}.json").read_bytes())
     assert msgspec.json.decode(msgspec.json.encode(summary(replay(events_of(name))))) == golden
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_recordings_are_small_complete_and_free_of_local_paths(name):
     lines = lines_of(name)
     assert sum(len(line) + 1 for line in lines) < MAX_BYTES
@@ -69,7 +70,7 @@ def test_recordings_are_small_complete_and_free_of_local_paths(name):
 
 
 def test_recordings_contain_failures_and_every_kind_of_event():
-    kinds = {name: {type(event) for event in events_of(name)} for name in NAMES}
+    kinds = {name: {type(event) for event in events_of(name)} for name in ALL}
     assert ev.FitFailed in kinds["cancer"]
     assert ev.TrialPruned in kinds["cancer"]
     assert ev.PlanRefused in kinds["prices"]
@@ -129,7 +130,7 @@ def check(state: RunState, earlier: RunState, event: ev.AnyEvent) -> None:
         assert not state.active
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_every_prefix_gives_a_consistent_state(name):
     state = RunState()
     for event in events_of(name):
@@ -137,7 +138,7 @@ def test_every_prefix_gives_a_consistent_state(name):
         check(state, earlier, event)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_repeated_events_do_not_change_the_state(name):
     events = events_of(name)
     whole = replay(events)
@@ -146,7 +147,7 @@ def test_repeated_events_do_not_change_the_state(name):
         assert replay([*events[:cut], *events[cut // 2 :]]) == whole
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_unknown_events_and_damaged_lines_are_skipped(name, tmp_path):
     later = b'{"ev":"model.distilled","v":2,"seq":7,"t":1.0,"model":"mlp"}'
     lines = [part for line in lines_of(name) for part in (line, later, b'{"ev":"fit.progress","v":1,"se')]
@@ -155,7 +156,7 @@ def test_unknown_events_and_damaged_lines_are_skipped(name, tmp_path):
     assert replay(EventReader(path).read_new()) == replay(events_of(name))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_recorded_state_round_trips_through_json(name):
     for cut in (None, -40, 12):
         state = replay(events_of(name)[:cut])
@@ -165,7 +166,7 @@ def test_recorded_state_round_trips_through_json(name):
 # -- the replay worker --
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_replay_writes_the_recorded_events(name, tmp_path):
     folder = make_run(tmp_path, name)
     worker = ReplayWorker(folder, events_of(name))

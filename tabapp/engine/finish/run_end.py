@@ -57,8 +57,9 @@ IMPORTANCES_SHARE = 0.7
 """Share of the time for explaining that importances may take; feature effects get the rest."""
 MOST_MAPPED = 3
 """Networks whose attention maps are shown: the one whose attention is among the importances, and the best others."""
-EVALUATIONS_SHARE, AVERAGING_SHARE = 0.1, 0.5
-"""Shares of the time left after fitting for evaluations that are not up to date, and for comparing the fold models: on letter, the
+COMPARING_SHARE, EVALUATIONS_SHARE, AVERAGING_SHARE = 0.1, 0.1, 0.5
+"""Shares of the time left after fitting for comparing the ensemble with single models, for evaluations that are not up to date, and
+for comparing the fold models: on letter, the
 temperature of their mean lowers the log loss by 2 and 9 % (`benchmarks/results/calibrating.json`)."""
 
 
@@ -106,6 +107,7 @@ class Finish:
         # Fits have ended, so that only other programs slow the engine down.
         self._clock.slowdown = max(self._clock.slowdown, contention.slowdown())
         self._emit(ev.StageChanged(stage="explaining", deadline=self._clock.wall_deadline()))
+        self._compare()
         self._evaluate()
         importances, attention = self._explain(selected)
         self._emit(ev.StageChanged(stage="exporting", deadline=self._clock.wall_deadline()))
@@ -180,6 +182,17 @@ class Finish:
             exit_code=code,
             message=message,
         )
+
+    def _compare(self) -> None:
+        """The ensemble compared with single models and with the best constant; a failure is logged, and the run continues."""
+        end = None if self._clock.end is None else time.monotonic() + COMPARING_SHARE * self._clock.left_before_export()
+        try:
+            compared = self._conductor.board.compare_now(end)
+        except Exception as error:
+            self._log_failure("comparison of the ensemble with single models", error)
+        else:
+            if compared is not None:
+                self._emit(compared)
 
     def _evaluate(self) -> None:
         """Evaluations of the ensemble and of the best trials; a failure is logged, and the run continues."""

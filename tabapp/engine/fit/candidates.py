@@ -163,6 +163,8 @@ class Scorer:
         """Weights of the scored rows, or None."""
         self.folds: npt.NDArray[np.int16] = data.scored.of(data.fold)
         """Folds of the scored rows."""
+        self.classes = data.schema.classes
+        """Labels of the target; empty for regression."""
         self._read: dict[tuple[str, int], tuple[int, Floats, npt.NDArray[np.bool_]]] = {}
         """Predictions that were read, with the number of their folds, the least recent first."""
         self._lock = Lock()

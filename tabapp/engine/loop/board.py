@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from tabapp import metrics
 from tabapp.engine.fit.candidates import Candidate, Score, Scorer, digest
 from tabapp.engine.fit.summaries import merged
+from tabapp.engine.loop.comparing import FEW_RESAMPLES, compare_ensemble
 from tabapp.engine.loop.time_share import Allowance
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.schedule.competition import Competition
@@ -47,6 +48,7 @@ class Selected:
     `covered` rows (a mask over the scored rows), which are its `blend` with its `calibration`.
 
     Its score and the calibration of its bundle are those of the mean of its fold models once the gain of the mean is known.
+    `compared` compares it with the best single model.
     """
 
     members: tuple[tuple[Candidate, float], ...]
@@ -56,6 +58,7 @@ class Selected:
     blend: Floats
     calibration: Calibration | None = None
     averaging: Averaging = NO_AVERAGING
+    compared: ev.EnsembleCompared | None = None
 
     def averaged(self, averaging: Averaging, metric: str) -> Selected:
         """The ensemble with the score that is expected of the mean of its fold models."""
@@ -197,9 +200,27 @@ class Board:
     def _select_for_now(self, complete: list[Candidate]) -> Selected | None:
         began = time.thread_time()
         try:
-            return self._select(complete, is_final=False)
+            selected = self._select(complete, is_final=False)
+            return None if selected is None else self._compared(selected, complete)
         finally:
             self._allowance.spend(time.thread_time() - began)
+
+    def _compared(self, selected: Selected, complete: list[Candidate]) -> Selected:
+        """An ensemble of the moment, with its difference from the best single model."""
+        best = min(complete, key=lambda candidate: (self.scorer.loss(candidate), candidate.key))
+        found = compare_ensemble(
+            selected, [best], self.scorer, self.plan.metric, seed=self.plan.seed, n_resamples=FEW_RESAMPLES
+        )
+        return replace_fields(selected, compared=found)
+
+    def compare_now(self, deadline: float | None) -> ev.EnsembleCompared | None:
+        """The ensemble compared with the best trial of each model, the best first."""
+        if self.selected is None:
+            return None
+        best = [self.competition.best_of(name) for name in self.competition.models]
+        ordered = sorted((c for c in best if c is not None), key=lambda c: (self.scorer.loss(c), c.key))
+        plan = self.plan
+        return compare_ensemble(self.selected, ordered, self.scorer, plan.metric, seed=plan.seed, deadline=deadline)
 
     def select_now(self) -> Selected | None:
         """Select the ensemble from all candidates, and wait for it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from optuna.storages import RDBStorage
 
@@ -17,7 +18,7 @@ from tabapp.engine.fit.servers import FEW_CORES
 from tabapp.engine.loop.board import STOPPED, Board
 from tabapp.engine.loop.clock import Clock, export_seconds
 from tabapp.engine.loop.evaluations import Evaluations
-from tabapp.engine.loop.fit_orders import Running, job_of, names_of
+from tabapp.engine.loop.fit_orders import Running, job_of, names_of, start_of
 from tabapp.engine.loop.live_events import Display
 from tabapp.engine.loop.steering import Steering
 from tabapp.engine.loop.trials import Emit, Trials
@@ -105,7 +106,8 @@ class Conductor:
             )
         )
         self.evaluations = Evaluations(folder, data, self.board)
-        self._display = Display(self.board, self.evaluations, gpus=plan.gpus, emit=emit)
+        preview = partial(self.scheduler.preview, self._busy, clock.fitting_left, self._fit_limit)
+        self._display = Display(self.board, self.evaluations, gpus=plan.gpus, preview=preview, emit=emit)
         self._steering = Steering(
             folder,
             self.competition,
@@ -205,10 +207,13 @@ class Conductor:
                 if not self._clock.paused and not self._start_fits() and self._has_nothing_to_do():
                     break
                 self._executor.wait(MOST_TICK_SECONDS if self._placement.is_full(self._needs()) else TICK_SECONDS)
+            if self.ended_by:  # What follows takes the time that is reserved for it, not all that is left.
+                self._clock.extend(-math.inf)
             self._end_running_fits()
             self._show(force=True)
         finally:
             self._loader.cancel()
+            self._display.close()
 
     def _has_nothing_to_do(self) -> bool:
         if self._running or not self._loader.is_done or not self._is_ready():
@@ -231,11 +236,13 @@ class Conductor:
             if work is None:
                 # Cores are free for what loads in the background, or a GPU waits for it.
                 self._loader.start()
+                self._display.is_idle = True
                 self._ask_again_at = time.monotonic() + ASK_AGAIN_SECONDS
                 self._asked_selections = self.board.n_selections
                 return started
             self._start(work)
             started = True
+        self._display.is_idle = False
         return started
 
     def _needs(self) -> list[Need]:
@@ -266,14 +273,14 @@ class Conductor:
             each = self.scheduler.seconds_for(candidate, self._busy(), left, cap)
             deadlines = now + min(left, len(work.fits) * each), now + left
         need = self._placement.need(work)
-        plugin = self._plugins[candidate.model]
-        job = job_of(work, self._plan, str(self._folder.path), plugin, self._libraries_of(plugin), deadlines, need)
+        plugin, path = self._plugins[candidate.model], str(self._folder.path)
+        job = job_of(work, self._plan, path, plugin, self._libraries_of(plugin), deadlines, need)
         pid = self._executor.submit(job)
         self._running[job.fit] = Running(work, time.monotonic(), need)
         self._display.is_stale = True
+        seconds = round(len(work.fits) * self.scheduler.expected_seconds(candidate), 2)
         for candidate, fold in work.fits:
-            names, folds = names_of(candidate, fold), candidate.n_folds
-            self._emit(ev.FitStarted(**names, folds=folds, pid=pid, device=work.device, reason=work.reason))
+            self._emit(start_of(work, candidate, fold, pid, seconds))
 
     def _part_of(self, fit: str) -> tuple[Running, Candidate, int] | None:
         """The fit or group in progress that a fit belongs to, its candidate and its fold."""

@@ -14,6 +14,7 @@ from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.schedule.work import Work
 from tabapp.models.contract import Plugin
 from tabapp.models.stated import Libraries
+from tabapp.run.record import events as ev
 
 
 @dataclass
@@ -34,6 +35,23 @@ def names_of(candidate: Candidate, fold: int) -> dict[str, Any]:
         "trial": candidate.trial,
         "fold": fold,
     }
+
+
+def start_of(work: Work, candidate: Candidate, fold: int, pid: int, seconds: float) -> ev.FitStarted:
+    """The event of one of the fits of some work that was submitted.
+
+    Args:
+        pid: the process that was given the work.
+        seconds: that the work is expected to take.
+    """
+    return ev.FitStarted(
+        **names_of(candidate, fold),
+        folds=candidate.n_folds,
+        pid=pid,
+        device=work.device,
+        reason=work.reason,
+        seconds=seconds,
+    )
 
 
 def job_of(

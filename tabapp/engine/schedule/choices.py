@@ -8,18 +8,11 @@ from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.schedule.competition import ModelRecord
 from tabapp.engine.schedule.moment import Moment
 from tabapp.engine.schedule.starting import comes_early, may_start, start_cost
-from tabapp.engine.schedule.work import Work
+from tabapp.engine.schedule.work import Work, seconds_text
 
 Rule = Callable[[Moment], Work | None]
 """Finds the next fit, or None if it has none."""
 FAVORED = "you gave it a larger share of the time"
-
-
-def seconds_text(seconds: float) -> str:
-    """Seconds for people: "0.4 s", "14 s", "3 min"."""
-    if seconds < 1:
-        return f"{seconds:.1f} s"
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def first_fold(

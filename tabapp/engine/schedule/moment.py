@@ -91,6 +91,10 @@ class Moment:
         self.running, self.seconds, self.limit, self.device = running, seconds, limit, device
         self._expected = ExpectedSeconds(self.competition, self.policy, memory.overheads, corrects=setup.is_timed)
 
+    def beside(self, running: set[Fold]) -> Moment:
+        """The same moment with other fits in progress."""
+        return Moment(self.setup, self._memory, set(running), self.seconds, self.limit, self.device)
+
     def remember(self) -> None:
         """Find the candidates that are being completed, and the time of the whole run."""
         self._memory.begun = tuple(

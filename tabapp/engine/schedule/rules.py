@@ -16,10 +16,10 @@ from collections.abc import Container
 
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.machine.devices import CPU
-from tabapp.engine.schedule.choices import FAVORED, Rule, first_fold, next_share, seconds_text, shares_by_rank
+from tabapp.engine.schedule.choices import FAVORED, Rule, first_fold, next_share, shares_by_rank
 from tabapp.engine.schedule.moment import Moment
 from tabapp.engine.schedule.starting import comes_early, may_start_in_leftover
-from tabapp.engine.schedule.work import Work
+from tabapp.engine.schedule.work import Work, seconds_text
 
 NEXT_TRIAL = "its model has had the least time for its rank"
 MEMBER = "its model is in the ensemble, and has had the least time for its weight"
@@ -267,7 +267,8 @@ def _why_completed(m: Moment, candidate: Candidate, gain: float | None, cost: fl
     if m.competition.models[candidate.model].is_favored:
         return FAVORED
     if candidate in m.begun:
-        return f"{len(candidate.results)} of {candidate.n_folds} folds are done, and {rest}"
+        n_done = len(candidate.results)
+        return f"{n_done} of {candidate.n_folds} folds {'is' if n_done == 1 else 'are'} done, and {rest}"
     if gain is None:
         return f"no other fit can use the time that is left, and {rest}"
     rival = "the ensemble" if m.setup.weights() else "the best other model"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,9 +14,11 @@ from tabapp.engine.machine.devices import CPU
 from tabapp.engine.schedule.choices import option_of
 from tabapp.engine.schedule.competition import ModelRecord
 from tabapp.engine.schedule.moment import Memory, Moment, Setup
+from tabapp.engine.schedule.preview import preview
 from tabapp.engine.schedule.rules import TIMED_RULES, UNTIMED_RULES
 from tabapp.engine.schedule.starting import has_prospects
 from tabapp.engine.schedule.work import Fold, Work
+from tabapp.run.record import events as ev
 
 N_OVERHEADS = 20
 """Last fits whose median is the expected overhead of the next."""
@@ -70,6 +73,22 @@ class Scheduler:
         each = free / (policy.safety * max(1, len(candidate.missing_folds)))
         longer = fit_limit * (1 + (policy.longest - 1) * m.gain_share(m.gain(candidate)))
         return min(slot, max(fit_limit, min(longer, each)))
+
+    def preview(
+        self, running: Callable[[], set[Fold]], left: Callable[[], float], fit_limit: Callable[[str], float]
+    ) -> ev.FitsPlanned:
+        """What would follow if no fit in progress ended; the run is not changed.
+
+        Args:
+            running, left: return the first arguments of `next_work`.
+            fit_limit: returns the seconds that one fit on a class of devices may take.
+        """
+        return preview(self._setup, self._memory, self._rules, running(), max(0.0, left()), fit_limit)
+
+    def expected_seconds(self, candidate: Candidate) -> float:
+        """Expected seconds of the next fit of a candidate."""
+        device = self.competition.models[candidate.model].device
+        return Moment(self._setup, self._memory, set(), math.inf, math.inf, device).expected_of(candidate)
 
     def cap_share(self, device: str = CPU) -> float:
         """The largest share of the budget that one fit on a class of devices may take."""

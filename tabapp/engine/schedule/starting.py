@@ -6,6 +6,7 @@ from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.machine.devices import CPU
 from tabapp.engine.schedule.competition import ModelRecord
 from tabapp.engine.schedule.moment import Moment
+from tabapp.engine.schedule.work import seconds_text
 
 
 def comes_early(m: Moment, record: ModelRecord) -> bool:
@@ -25,37 +26,47 @@ def start_cost(m: Moment, record: ModelRecord) -> float:
 
 def may_start(m: Moment, record: ModelRecord) -> bool:
     """Whether all folds of a model's defaults can be completed, and its first may be lost."""
+    return not obstacle(m, record)
+
+
+def obstacle(m: Moment, record: ModelRecord) -> str:
+    """Why the first fold of a model does not start now, as a clause about the model; empty if it may."""
     policy, n_folds = m.policy, m.competition.n_folds
     needed = m.expected(record.name)
     each = min(needed, m.limit)
     begun, committed = m.committed
     # A model with a high merit may take the place of candidates that have one fold.
     beside = begun if has_prospects(m, record) else committed
-    if each < record.least_share * needed or not m.ends_in_time(n_folds, min(each, m.shortest(record.name)), beside):
-        return False
     of_all = n_folds * each / record.merit
+    rest = f"its {n_folds} folds need about {seconds_text(n_folds * each)}"
+    if each < record.least_share * needed:
+        return f"a fold needs about {seconds_text(needed)}, and may take {seconds_text(m.limit)}"
+    if not m.ends_in_time(n_folds, min(each, m.shortest(record.name)), beside):
+        return f"{rest}, more than is left beside what is being completed"
     if of_all > policy.affordable_share * m.left_of_workers:
-        return False
+        return f"{rest}, too large a part of the time left"
     if not m.competition.has_score or n_folds == 1:
-        return True
+        return ""
     if record.is_uncertain and record.merit <= 1:
         useful, dropped = _uncertain(m)
         if not useful and len(dropped) >= policy.n_dropped:
-            return False
+            return "models of its kind were of no use on this table"
     candidates = m.competition.candidates
     unknown = [n for n, trial, _ in m.running if m.is_own(n) and not candidates[n, trial].results and not trial]
     at_risk = policy.drop_rate * (each + sum(min(m.expected(name), m.limit) for name in unknown))
     most = max(policy.dropped_share * m.total(), _trial_seconds(m))
     if not has_prospects(m, record) and _dropped_seconds(m) + at_risk > most:
-        return False
+        return "first folds of models that were of no use have had their share of the time"
     if m.is_quick(record.name):
-        return True
+        return ""
     # A measured fold of such a model predicts the next better than a prior. A GPU would fit models of less value meanwhile.
     n_at_once = max(1, m.workers // 2) if m.device == CPU else m.workers
     if sum(not m.is_quick(name) for name in unknown) >= n_at_once:
-        return False
+        return "it waits for the first fold of another long model"
     used = sum(_seconds_of(candidate) for candidate in m.own_candidates() if candidate.trial == 0)
-    return used + of_all <= policy.first_share * m.total()
+    if used + of_all > policy.first_share * m.total():
+        return "the defaults of other models have had their share of the time"
+    return ""
 
 
 def may_start_in_leftover(m: Moment, record: ModelRecord) -> bool:

@@ -20,6 +20,7 @@ from tabapp.run.record.event_base import AnalysisStarted as AnalysisStarted
 from tabapp.run.record.event_base import AnalysisStep as AnalysisStep
 from tabapp.run.record.event_base import Described as Described
 from tabapp.run.record.event_base import Event
+from tabapp.run.record.records import BASELINE as BASELINE
 from tabapp.run.record.records import (
     Best,
     ColumnView,
@@ -28,8 +29,11 @@ from tabapp.run.record.records import (
     MetricView,
     ModelChoice,
     ModelView,
+    PairedDifference,
     ParameterImportance,
+    PlannedFit,
     TargetResult,
+    WaitingModel,
     WarningView,
 )
 from tabapp.run.record.undefined import OptionalScore
@@ -132,7 +136,8 @@ class PlanRefused(Event, tag="plan.refused", frozen=True, kw_only=True):
 class FitStarted(Event, tag="fit.started", frozen=True, kw_only=True):
     """A fit process works on one of the `folds` of a trial, on a `device` such as "cuda:1"; None in runs of earlier versions.
 
-    `reason` says why the scheduler chose it; empty in runs of earlier versions, and where a node reports that it has begun.
+    `reason` says why the scheduler chose it, and `seconds` how long it is expected to take; empty and None in runs of earlier
+    versions, and where a node reports that it has begun.
     """
 
     fit: str
@@ -144,6 +149,7 @@ class FitStarted(Event, tag="fit.started", frozen=True, kw_only=True):
     node: str | None = None
     device: str | None = None
     reason: str = ""
+    seconds: float | None = None
 
 
 class FitProgress(Event, tag="fit.progress", frozen=True, kw_only=True):
@@ -219,6 +225,25 @@ class EnsembleChanged(Event, tag="ensemble.changed", frozen=True, kw_only=True):
     folds: int = 0
 
 
+class EnsembleCompared(Described, tag="ensemble.compared", frozen=True, kw_only=True):
+    """The ensemble compared with the best constant prediction and with the best trials of models, on the rows that both score."""
+
+    n_rows: int
+    rows: tuple[PairedDifference, ...]
+
+
+class FitsPlanned(Event, tag="fits.planned", frozen=True, kw_only=True):
+    """The next fits, and the models whose defaults wait, in the order in which they continue.
+
+    `in_time` counts the waiting models of which all folds are expected to end in time, one model after the other; None without a
+    time limit.
+    """
+
+    next: tuple[PlannedFit, ...] = ()
+    waiting: tuple[WaitingModel, ...] = ()
+    in_time: int | None = None
+
+
 class ImportancesReady(Described, tag="importances.ready", frozen=True, kw_only=True):
     """Feature importances: permutation importance of `model`, and attention of `attention_model` if one was trained."""
 
@@ -231,6 +256,8 @@ class ImportancesReady(Described, tag="importances.ready", frozen=True, kw_only=
     """Number of columns of the data, of which `rows` has those that were measured in time; None in logs of earlier versions."""
     attention_identity: str = ""
     """`LeaderboardRow.identity` of `attention_model`."""
+    preliminary: bool = False
+    """Measured during fitting, with fewer rows and shuffles; the end of the run replaces it."""
 
 
 class EvaluationReady(Described, tag="evaluation.ready", frozen=True, kw_only=True):
@@ -384,6 +411,8 @@ AnyEvent = (
     | TrialPruned
     | LeaderboardChanged
     | EnsembleChanged
+    | EnsembleCompared
+    | FitsPlanned
     | ImportancesReady
     | EvaluationReady
     | ParametersRanked

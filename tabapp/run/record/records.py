@@ -7,7 +7,10 @@ from typing import Any, Literal
 import msgspec
 
 from tabapp.findings import ImportanceRow, ModelAttention
+from tabapp.run.record.undefined import OptionalScore
 
+BASELINE = "baseline"
+"""The name of the best constant prediction where a model is named."""
 RowStatus = Literal["ok", "running", "queued", "failed", "pruned", "skipped"]
 
 
@@ -130,6 +133,63 @@ class EnsembleMember(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     trial: int
     weight: float
+
+
+class PairedDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """How much better the ensemble is than another prediction of the same rows.
+
+    Attributes:
+        model: name of the model, or `BASELINE`.
+        trial, identity: of its best trial, as in `LeaderboardRow`.
+        what: what a baseline predicts, such as "the mean".
+        score: score of the other prediction.
+        advantage: how much better the score of the ensemble is, in the metric's units; negative if it is worse.
+        low, high: 95 % interval of the advantage, by a paired bootstrap over rows.
+    """
+
+    model: str
+    trial: int | None = None
+    identity: str = ""
+    what: str = ""
+    score: OptionalScore = None
+    advantage: float
+    low: float
+    high: float
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the other prediction is worse by more than chance explains.
+
+        The opposite cannot be told: the best of many trials was chosen on the rows that score it.
+        """
+        return self.low > 0
+
+
+class PlannedFit(msgspec.Struct, frozen=True, kw_only=True):
+    """A fit that would start next if no other ended: its expected seconds, and why the scheduler would choose it."""
+
+    model: str
+    trial: int
+    fold: int
+    folds: int
+    seconds: float
+    reason: str = ""
+
+
+class WaitingModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model whose defaults lack folds, none of which is in progress.
+
+    Attributes:
+        folds: number of its folds that are complete.
+        seconds: expected seconds of one more fold; `needed` is that of all missing folds together.
+        note: why it does not continue now; empty if it only waits for a worker.
+    """
+
+    model: str
+    folds: int = 0
+    seconds: float
+    needed: float
+    note: str = ""
 
 
 class ParameterImportance(msgspec.Struct, frozen=True, kw_only=True):

@@ -58,3 +58,33 @@ def validation_of(scored: Scored, folds: int, validation: str) -> str:
     """
     partial = folds_text(scored, folds)
     return f"only {partial} of {validation}" if partial else validation
+
+
+class Interval(Scored, Protocol):
+    """A score with its 95 % interval."""
+
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+
+
+def decimals(score: float) -> int:
+    """The number of decimals with which a score is written."""
+    return len(format_score(score).partition(".")[2])
+
+
+def written_like(value: float, score: float | None, sign: str = "") -> str:
+    """A bound of an interval, or a difference, with as many decimals as the score that it belongs to.
+
+    Args:
+        sign: "+" writes the sign of positive values too.
+    """
+    return f"{value:{sign},.{decimals(score or 0.0)}f}"
+
+
+def interval_text(scored: Interval, between: str = " … ") -> str:
+    """The interval of a score with the decimals of the score; an em dash without one."""
+    if scored.score is None or scored.low is None or scored.high is None or isnan(scored.low) or isnan(scored.high):
+        return "—"
+    return f"{written_like(scored.low, scored.score)}{between}{written_like(scored.high, scored.score)}"

@@ -17,7 +17,7 @@ AnalysisT = TypeVar("AnalysisT", bound=ev.AnalysisEvent)
 
 
 class ActiveFit(msgspec.Struct, frozen=True, kw_only=True):
-    """A running fit, with its learning curve so far as (step, value)."""
+    """A running fit, with its learning curve so far as (step, value), why it was chosen, and its expected seconds."""
 
     fit: str
     model: str
@@ -26,10 +26,13 @@ class ActiveFit(msgspec.Struct, frozen=True, kw_only=True):
     folds: int
     started: float
     curve: tuple[tuple[int, float], ...] = ()
+    reason: str = ""
+    seconds: float | None = None
+    device: str | None = None
 
 
 class FinishedFit(msgspec.Struct, frozen=True, kw_only=True):
-    """A complete fit: its score on the fold's held-out rows, and its thinned learning curve as (step, value)."""
+    """A complete fit: its score on the fold's held-out rows, its thinned learning curve as (step, value), and why it was chosen."""
 
     model: str
     trial: int
@@ -37,6 +40,22 @@ class FinishedFit(msgspec.Struct, frozen=True, kw_only=True):
     score: OptionalScore
     seconds: float
     curve: tuple[tuple[int, float], ...] = ()
+    reason: str = ""
+
+
+class EnsembleStep(msgspec.Struct, frozen=True, kw_only=True):
+    """The score of an ensemble with its interval, and the models that joined it.
+
+    `seconds` is the time of fitting until then. `is_final` marks ensembles that were selected after fitting, more thoroughly.
+    """
+
+    seconds: float
+    score: OptionalScore
+    low: OptionalScore = None
+    high: OptionalScore = None
+    n_members: int = 0
+    is_final: bool = False
+    joined: tuple[str, ...] = ()
 
 
 class TrialView(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,9 +117,12 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     started: float | None = None
     """When the engine started or last resumed the run."""
     fitting_since: float | None = None
+    idle: float = 0.0
+    """Seconds since then without fitting: while paused, and between sessions."""
     deadline: float | None = None
     stage: ev.Stage = "starting"
     paused: bool = False
+    paused_at: float = 0.0
     read: ev.DataRead | None = None
     schema: ev.SchemaInferred | None = None
     plan: ev.PlanMade | None = None
@@ -113,6 +135,10 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[ev.FitFailed, ...] = ()
     fits: dict[str, FinishedFit] = {}
     ensemble: ev.EnsembleChanged | None = None
+    steps: tuple[EnsembleStep, ...] = ()
+    """The ensembles so far, those that changed neither members nor score left out."""
+    comparison: ev.EnsembleCompared | None = None
+    planned: ev.FitsPlanned = ev.FitsPlanned()
     importances: ev.ImportancesReady | None = None
     evaluations: dict[str, ev.EvaluationReady] = {}
     """The latest diagnostics by model, including the ensemble."""
@@ -129,6 +155,12 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     targets: tuple[TargetState, ...] = ()
     target_index: int | None = None
     """The place of the current target among `targets`."""
+
+    def fitting_seconds(self, now: float) -> float:
+        """Seconds of fitting until a time."""
+        if self.fitting_since is None:
+            return 0.0
+        return max(0.0, (self.paused_at if self.paused else now) - self.fitting_since - self.idle)
 
     @property
     def best(self) -> ev.LeaderboardRow | None:

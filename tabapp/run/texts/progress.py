@@ -28,7 +28,7 @@ def progress_of(state: RunState, now: float) -> Progress | None:
         return Progress(1.0, state.finished.seconds, None)
     if state.fitting_since is None:
         return None
-    elapsed = max(0.0, now - state.fitting_since)
+    elapsed = state.fitting_seconds(now)
     if state.deadline is not None:
         left = max(0.0, state.deadline - now)
         return Progress(elapsed / (elapsed + left) if elapsed + left > 0 else 1.0, elapsed, left)

@@ -11,8 +11,8 @@ from typing import Literal
 
 from tabapp.run.analyses.threshold import ThresholdChosen
 from tabapp.run.record import events as ev
-from tabapp.run.record.score_text import folds_text, score_with_folds
-from tabapp.run.record.state import RunState, format_score, is_partial
+from tabapp.run.record.score_text import decimals, folds_text, score_with_folds
+from tabapp.run.record.state import RunState, is_partial
 from tabapp.run.texts.progress import progress_of
 from tabapp.tui.chrome.actions import Phase, has_started, phase_of
 from tabapp.tui.content import Content
@@ -113,11 +113,6 @@ def score_margin(row: ev.LeaderboardRow) -> str:
     if row.low is None or row.high is None or row.score is None:
         return "—"
     return f"±{(row.high - row.low) / 2:.{decimals(row.score)}f}"
-
-
-def decimals(score: float) -> int:
-    """The number of decimals with which a score is written."""
-    return len(format_score(score).partition(".")[2])
 
 
 def brief(value: object) -> str:

@@ -43,7 +43,8 @@ def describe(event: ev.AnyEvent, state: RunState) -> tuple[str, str] | None:
                 return "info", f"No time for importances of {title_of(state, event.model)}"
             incomplete = f": {measured(event)} measured" if is_incomplete(event) else ""
             rows = f"{event.n_rows:,} held-out rows"
-            return "info", f"Importances of {title_of(state, event.model)} on {rows}{incomplete}"
+            what = "Preliminary importances" if event.preliminary else "Importances"
+            return "info", f"{what} of {title_of(state, event.model)} on {rows}{incomplete}"
         case ev.SlicesReady():
             clear = sum(row.clear for row in event.rows)
             found = f"{clear} clearly worse" if clear else "none clearly worse than the rest"

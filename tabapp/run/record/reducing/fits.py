@@ -33,8 +33,18 @@ def _without(state: RunState, fit: str) -> dict[str, ActiveFit]:
 
 
 def _start(state: RunState, event: ev.FitStarted) -> Changes:
+    # A node reports that a fit has begun, without the reason of its choice.
+    ordered = state.active.get(event.fit)
     fit = ActiveFit(
-        fit=event.fit, model=event.model, trial=event.trial, fold=event.fold, folds=event.folds, started=event.t
+        fit=event.fit,
+        model=event.model,
+        trial=event.trial,
+        fold=event.fold,
+        folds=event.folds,
+        started=event.t,
+        reason=event.reason or (ordered.reason if ordered else ""),
+        seconds=ordered.seconds if event.seconds is None and ordered else event.seconds,
+        device=event.device,
     )
     return {"active": {**state.active, event.fit: fit}}
 
@@ -56,6 +66,7 @@ def _finish(state: RunState, event: ev.FitFinished) -> Changes:
         score=event.score,
         seconds=event.seconds,
         curve=_thin(running.curve) if running is not None else (),
+        reason=running.reason if running is not None else "",
     )
     return {"fits": {**state.fits, event.fit: fit}, "active": _without(state, event.fit)}
 

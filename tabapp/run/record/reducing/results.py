@@ -9,9 +9,10 @@ import msgspec
 from tabapp.run.record import events as ev
 from tabapp.run.record.belonging import is_current
 from tabapp.run.record.reducing import Case, Changes
-from tabapp.run.record.state import AnalysisUnderway, RunState, is_new_best
+from tabapp.run.record.state import AnalysisUnderway, EnsembleStep, RunState, is_new_best
 
-_EXPLANATIONS = ("importances", "slices", "effects")
+_EXPLANATIONS = ("comparison", "importances", "slices", "effects")
+MOST_STEPS = 400
 
 
 def keep_analysis(state: RunState, event: ev.AnalysisEvent) -> Changes:
@@ -54,10 +55,41 @@ def without_earlier(state: RunState) -> RunState:
     return msgspec.structs.replace(state, **changes)
 
 
+def _change_ensemble(state: RunState, event: ev.EnsembleChanged) -> Changes:
+    """Keep an ensemble, and a step of its score if it differs from the last one."""
+    before, last = state.ensemble, state.steps[-1] if state.steps else None
+    members = {(member.model, member.trial) for member in event.members}
+    known = set[tuple[str, int]]() if before is None else {(each.model, each.trial) for each in before.members}
+    if last is not None and members == known and last.score == event.score:
+        return {"ensemble": event}
+    models = {member.model for member in before.members} if before is not None else set[str]()
+    step = EnsembleStep(
+        seconds=state.fitting_seconds(event.t),
+        score=event.score,
+        low=event.low,
+        high=event.high,
+        n_members=len(event.members),
+        is_final=state.stage != "fitting",
+        joined=tuple(dict.fromkeys(member.model for member in event.members if member.model not in models)),
+    )
+    # The first steps change most, so that a thinned history keeps every second of the later ones.
+    steps = state.steps if len(state.steps) < MOST_STEPS else (*state.steps[:20], *state.steps[20::2])
+    return {"ensemble": event, "steps": (*steps, step)}
+
+
+def _rank_features(state: RunState, event: ev.ImportancesReady) -> Changes:
+    """Keep importances. Preliminary ones are better than none at the end of a run that had no time for others."""
+    known = state.importances
+    keeps = not event.rows and known is not None and known.preliminary and known.rows
+    return {} if keeps else {"importances": event}
+
+
 CASES: Mapping[type[ev.AnyEvent], Case] = {
     ev.LeaderboardChanged: lambda state, event: {"leaderboard": event.rows},
-    ev.EnsembleChanged: lambda state, event: {"ensemble": event},
-    ev.ImportancesReady: lambda state, event: {"importances": event},
+    ev.EnsembleChanged: _change_ensemble,
+    ev.EnsembleCompared: lambda state, event: {"comparison": event},
+    ev.FitsPlanned: lambda state, event: {"planned": event},
+    ev.ImportancesReady: _rank_features,
     ev.EvaluationReady: lambda state, event: {"evaluations": {**state.evaluations, event.model: event}},
     ev.ParametersRanked: lambda state, event: {
         "parameter_importances": {**state.parameter_importances, event.model: event}

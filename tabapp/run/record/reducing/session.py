@@ -15,7 +15,12 @@ RESOURCES_LENGTH = 120
 
 
 def _start(state: RunState, event: ev.RunStarted) -> Changes:
+    # Time between two sessions, and after a pause in which a session ended, is no time of fitting.
+    idle = state.idle + (0.0 if state.fitting_since is None or state.paused else max(0.0, event.t - state.time))
+    if state.paused:
+        idle += max(0.0, event.t - state.paused_at)
     return {
+        "idle": idle,
         "run": event.run,
         "name": event.name,
         "data": event.data,
@@ -33,6 +38,10 @@ def _enter_stage(state: RunState, event: ev.StageChanged) -> Changes:
     changes: Changes = {"stage": event.stage, "paused": event.paused, "deadline": event.deadline}
     if event.stage == "fitting" and state.fitting_since is None:
         changes["fitting_since"] = event.t
+    if event.paused and not state.paused:
+        changes["paused_at"] = event.t
+    elif state.paused and not event.paused:
+        changes["idle"] = state.idle + max(0.0, event.t - state.paused_at)
     return changes
 
 
