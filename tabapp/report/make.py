@@ -11,6 +11,7 @@ from tabapp.report.examples import Example, example_parts
 from tabapp.report.importances import importance_parts
 from tabapp.report.parts import Bar, Bars, Facts, Part, Report, Section, Table, Text
 from tabapp.report.quality import quality_parts, slice_parts
+from tabapp.report.verdict import verdict_parts
 from tabapp.run.record import events as ev
 from tabapp.run.record.analysis import Lines, Series
 from tabapp.run.record.score_text import folds_text, score_with_folds, validation_of
@@ -34,7 +35,7 @@ def make_report(
     if states:
         return _of_targets(state, states, environment or {})
     sections = (
-        ("Result", _result(state)),
+        ("Result", [*verdict_parts(state), *_result(state)]),
         ("Data", _data(state)),
         ("Plan", _plan(state)),
         ("Leaderboard", _leaderboard(state)),

@@ -64,7 +64,7 @@ def earlier(found: ev.Described) -> Any:
 def test_the_descriptions_of_this_test_are_all_that_exist() -> None:
     kinds = {kind for kind in all_kinds() if issubclass(kind, ev.Described)}
     assert {type(event) for event in DESCRIBED} == kinds
-    named = {kind for kind in all_kinds() if kind.__name__.endswith(("Ready", "Chosen"))}
+    named = {kind for kind in all_kinds() if kind.__name__.endswith(("Ready", "Chosen", "Compared"))}
     assert named == kinds
 
 
