@@ -14,6 +14,7 @@ from rich.text import Text
 from textual.app import App
 from textual.binding import BindingType
 from textual.command import Provider
+from textual.events import Event, Key
 from textual.filter import LineFilter
 from textual.notifications import SeverityLevel
 
@@ -32,6 +33,7 @@ from tabapp.tui.chrome.crash_report import report_crash
 from tabapp.tui.chrome.keymap import use_keys
 from tabapp.tui.chrome.stylesheet import CachedStylesheet
 from tabapp.tui.chrome.theme import use_theme
+from tabapp.tui.chrome.type_ahead import TypeAhead
 from tabapp.tui.content import PrintableFilter
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.screens.base import RunView
@@ -111,6 +113,7 @@ class TabappApp(App[None], inherit_bindings=False):
         self._start = StartRequest(self)
         self._toasts = Notifications(self)
         self._printable = PrintableFilter()
+        self._typed = TypeAhead(self, super().on_event)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), self._printable]
@@ -235,6 +238,12 @@ class TabappApp(App[None], inherit_bindings=False):
         leaderboard.unfold_for(model, self._follower.state)
         leaderboard.show_snapshot(self.snapshot())
         leaderboard.move_to_key(model)
+
+    async def on_event(self, event: Event) -> None:
+        if isinstance(event, Key) and not event.is_forwarded:
+            await self._typed.take(event)
+        else:
+            await super().on_event(event)
 
     # -- life cycle -----------------------------------------------------------------------------------------------------
 
