@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import pytest
 
 from tabapp.cli.commands.run import attach
 from tabapp.errors import UsageError
+from tabapp.run.record.event_lines import encode
 from tabapp.run.record.folder import EventReader
 from tabapp.run.record.replaying import LONGEST_PAUSE, ReplayReader, parse_speed
 from tests.cli.test_predicting import call
@@ -49,3 +51,76 @@ def test_a_replay_without_a_screen_prints_what_the_run_printed(tmp_path):
     again = call(attach, str(folder.path), "--auto", "--plain", "--replay", "10000x")
     assert again.stdout == plain.stdout
     assert again.stderr.splitlines()[:3] == plain.stderr.splitlines()[:3]
+
+
+@pytest.fixture
+def paced(tmp_path):
+    """A replay whose clock a test sets, and the events of its run, one every ten seconds."""
+    folder = write_run(tmp_path)
+    events = EventReader(folder.events).read_new()
+    spaced = [msgspec.structs.replace(event, t=1000.0 + 10 * index) for index, event in enumerate(events)]
+    folder.events.write_bytes(b"".join(encode(event) for event in spaced))
+    clock = [0.0]
+    return ReplayReader(folder, 1.0, lambda: clock[0]), spaced, clock
+
+
+def test_a_paused_replay_stands_still_and_continues_where_it_was(paced):
+    reader, events, clock = paced
+    reader.read_new()
+    clock[0] = 25.0
+    assert reader.read_new() == events[1:3]
+    reader.pause()
+    clock[0] = 1000.0
+    assert reader.read_new() == []
+    assert (reader.position, reader.now, reader.is_paused) == (25.0, 1025.0, True)
+    reader.pause()
+    clock[0] = 1006.0
+    assert reader.read_new() == events[3:4]
+    assert not reader.is_paused
+
+
+def test_a_jump_back_repeats_the_events_before_it_and_a_jump_forward_only_the_new_ones(paced):
+    reader, events, clock = paced
+    clock[0] = 1.0
+    reader.read_new()
+    reader.seek(45.0)
+    assert reader.read_new() == events[1:5]
+    reader.seek(reader.position - 10)
+    assert reader.read_new() == events[:4]
+    assert reader.now == 1035.0
+    reader.seek(-5)
+    assert reader.read_new() == events[:1]
+    reader.seek(10**9)
+    assert reader.read_new() == events[1:]
+    assert reader.at_end
+    assert reader.position == reader.length
+
+
+def test_steps_go_from_event_to_event(paced):
+    reader, events, _ = paced
+    reader.read_new()
+    reader.pause()
+    reader.seek(25.0)
+    reader.read_new()
+    reader.step(1)
+    assert (reader.position, reader.read_new()) == (30.0, events[3:4])
+    reader.step(-1)
+    assert (reader.position, reader.read_new()) == (20.0, events[:3])
+    reader.seek(25.0)
+    reader.read_new()
+    reader.step(-1)
+    assert reader.position == 20.0, "between two events, the last one that was shown"
+    reader.step(-100)
+    assert reader.position == 0.0
+
+
+def test_the_speed_changes_without_a_jump_and_stays_in_range(paced):
+    reader, _, clock = paced
+    reader.read_new()
+    clock[0] = 10.0
+    reader.set_speed(4.0)
+    assert reader.position == 10.0
+    clock[0] = 15.0
+    assert reader.position == 30.0
+    reader.set_speed(10**9)
+    assert reader.speed == 10_000.0

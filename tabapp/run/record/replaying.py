@@ -1,7 +1,8 @@
-"""Replays the events of a run at a multiple of its speed."""
+"""Replays the events of a run at a multiple of its speed, with pauses and jumps."""
 
 from __future__ import annotations
 
+import bisect
 import re
 import time
 from collections.abc import Callable
@@ -44,11 +45,15 @@ class ReplayReader:
         if not self._events:
             raise UsageError(f"The run {folder.run} has no events to replay.")
         self._speed, self._clock = speed, clock
-        self._started: float | None = None
         self._next = 0
         self._times = [0.0]
         for before, event in zip(self._events, self._events[1:], strict=False):
             self._times.append(self._times[-1] + min(max(0.0, event.t - before.t), LONGEST_PAUSE))
+        self._place = 0.0
+        """Seconds of the replay at the time `_since` of the clock."""
+        self._since: float | None = None
+        """None before the replay begins, and while it is paused."""
+        self._began = False
 
     @property
     def at_end(self) -> bool:
@@ -56,21 +61,72 @@ class ReplayReader:
         return self._next == len(self._events)
 
     @property
+    def length(self) -> float:
+        """Seconds of the whole replay at normal speed."""
+        return self._times[-1]
+
+    @property
+    def position(self) -> float:
+        """Seconds of the replay that have passed at normal speed."""
+        moved = 0.0 if self._since is None else (self._clock() - self._since) * self._speed
+        return min(self._place + moved, self.length)
+
+    @property
+    def speed(self) -> float:
+        """Seconds of the run per second."""
+        return self._speed
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it was paused."""
+        return self._began and self._since is None
+
+    @property
     def now(self) -> float:
         """The time of the run, in seconds since the epoch."""
-        last = self._events[max(0, self._next - 1)].t
-        if self._started is None or self.at_end:
-            return last
-        return last + self._passed() - self._times[max(0, self._next - 1)]
+        last = max(0, self._next - 1)
+        if not self._began or self.at_end:
+            return self._events[last].t
+        return self._events[last].t + max(0.0, self.position - self._times[last])
 
-    def _passed(self) -> float:
-        if self._started is None:
-            self._started = self._clock()
-        return (self._clock() - self._started) * self._speed
+    def pause(self) -> None:
+        """Pause, or continue."""
+        self._begin()
+        self._place, self._since = self.position, None if self._since is not None else self._clock()
+
+    def set_speed(self, speed: float) -> None:
+        """Change the speed; a value out of range becomes the nearest."""
+        self._place = self.position
+        if self._since is not None:
+            self._since = self._clock()
+        self._speed = min(max(speed, SLOWEST), FASTEST)
+
+    def seek(self, position: float) -> None:
+        """Jump to a position in seconds. The next read starts again at the first event if it is an earlier one."""
+        self._begin()
+        self._place = min(max(0.0, position), self.length)
+        if self._since is not None:
+            self._since = self._clock()
+        if bisect.bisect_right(self._times, self._place) < self._next:
+            self._next = 0
+
+    def step(self, events: int) -> None:
+        """Jump to the time of the event so many places later, or earlier if negative."""
+        times = sorted(set(self._times))
+        place = bisect.bisect_right(times, self.position) - 1
+        if events < 0 and self.position > times[place]:
+            # Between two events, the previous one is the last that was shown.
+            events += 1
+        self.seek(times[min(max(0, place + events), len(times) - 1)])
 
     def read_new(self) -> list[ev.AnyEvent]:
-        """The events since the last call."""
-        passed, first = self._passed(), self._next
-        while self._next < len(self._events) and self._times[self._next] <= passed:
-            self._next += 1
+        """The events since the last call; after a jump to an earlier place, all events before it."""
+        self._begin()
+        first = self._next
+        self._next = max(first, bisect.bisect_right(self._times, self.position))
         return self._events[first : self._next]
+
+    def _begin(self) -> None:
+        """Start the clock at the first use: an app takes a moment to open."""
+        if not self._began:
+            self._began, self._since = True, self._clock()
