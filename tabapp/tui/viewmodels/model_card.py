@@ -41,7 +41,8 @@ class ModelCard:
 
 @dataclass(frozen=True)
 class Difference:
-    """A hyperparameter with a value for each model (None where a model has none), and the default."""
+    """A hyperparameter with a value for each model (None where a model has none), and the default. It can differ only if all models
+    have it."""
 
     name: str
     values: tuple[object, ...]
@@ -102,9 +103,34 @@ def differences(cards: Sequence[ModelCard]) -> list[Difference]:
     for name in names:
         values = tuple(card.params.get(name) for card in cards)
         default = next((card.defaults[name] for card in cards if card.defaults and name in card.defaults), None)
+        if len(cards) > 1 and all(value is None for value in values):
+            continue
         if len(cards) > 1:
-            differs = any(name not in card.params for card in cards) or len({repr(value) for value in values}) > 1
+            is_shared = all(name in card.params for card in cards)
+            differs = is_shared and len({repr(value) for value in values}) > 1
         else:
             differs = default is not None and repr(default) != repr(values[0])
         rows.append(Difference(name, values, default, differs))
-    return sorted(rows, key=lambda row: not row.differs)
+    return sorted(rows, key=lambda row: (not row.differs, any(value is None for value in row.values)))
+
+
+def score_verdict(cards: Sequence[ModelCard]) -> str:
+    """Whether the scores of two models differ, judged by their 95 % intervals; empty where one is not known."""
+    if len(cards) != 2:
+        return ""
+    known = [
+        (row.score, row.low, row.high)
+        for row in (card.row for card in cards)
+        if row.score is not None and row.low is not None and row.high is not None
+    ]
+    if len(known) != 2:
+        return ""
+    (score_a, low_a, high_a), (score_b, low_b, high_b) = known
+    if high_a < low_b or high_b < low_a:
+        return "the 95 % intervals do not overlap: they differ"
+    is_inside = low_a <= score_b <= high_a and low_b <= score_a <= high_b
+    return (
+        "no clear difference: each is in the other's 95 % interval"
+        if is_inside
+        else "may differ: the 95 % intervals overlap"
+    )

@@ -8,11 +8,12 @@ from tabapp import charts
 from tabapp.run.record import events as ev
 from tabapp.run.record.score_text import folds_text
 from tabapp.run.record.state import RunState, format_score
+from tabapp.tui.chrome.actions import phase_of
 from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import Panel, set_titles
 from tabapp.tui.parts.pictures import GLYPHS, STYLES, comparison_title
 from tabapp.tui.parts.table import Column, Row, Table
-from tabapp.tui.viewmodels.model_card import Comparison, ModelCard, differences
+from tabapp.tui.viewmodels.model_card import Comparison, ModelCard, differences, score_verdict
 from tabapp.tui.viewmodels.texts import (
     MUTED,
     Snapshot,
@@ -106,7 +107,7 @@ class CardFacts(Panel[Comparison]):
     """Score, status with its reason, times and weight, a column for each model."""
 
     def on_facts(self, facts: Comparison) -> None:
-        set_titles(self, " ⇄ ".join(card.name for card in facts.cards) or "Model")
+        set_titles(self, " ⇄ ".join(card.name for card in facts.cards) or "Model", score_verdict(facts.cards))
         self.set_class(len(facts.cards) > 1, "-two")
 
     def draw(self, facts: Comparison, width: int, height: int) -> list[Content]:
@@ -250,10 +251,12 @@ class Parameters(Table):
             return
         found = differences(cards) if cards else []
         differing = sum(row.differs for row in found)
-        against = "from each other" if len(cards) > 1 else "from the defaults"
+        shared = sum(all(value is not None for value in row.values) for row in found)
         subtitle = ""
-        if found:
-            subtitle = f"{differing} of {len(found)} differ {against}"
+        if found and len(cards) > 1:
+            subtitle = f"{differing} of {shared} that both have differ" if shared else "no hyperparameter in common"
+        elif found:
+            subtitle = f"{differing} of {len(found)} differ from the defaults"
             if len(cards) == 1 and cards[0].defaults is None:
                 subtitle = "the defaults are not known yet"
             elif len(cards) == 1 and cards[0].trial == 0:
@@ -290,6 +293,6 @@ def comparison(snapshot: Snapshot, cards: tuple[ModelCard, ...]) -> Comparison:
         n_members=len(state.ensemble.members) if state.ensemble else 0,
         n_folds=plan.folds if plan else 0,
         is_regression=plan is not None and plan.task == "regression",
-        is_over=snapshot.phase == "after",
+        is_over=phase_of(snapshot.state) == "after",
         frame=snapshot.frame,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -11,7 +12,7 @@ from tabapp.run.record import events as ev
 from tabapp.run.record.reducing.fits import KEPT_CURVE_LENGTH
 from tabapp.run.record.reducing.reduce import reduce, replay
 from tabapp.run.record.state import RunState
-from tabapp.tui.viewmodels.model_card import differences, model_card
+from tabapp.tui.viewmodels.model_card import differences, model_card, score_verdict
 from tabapp.tui.viewmodels.trial_facts import TrialFacts, all_trials, slice_of, sort_trials, varied_parameters
 from tests.tui import recordings
 
@@ -99,6 +100,25 @@ def test_the_card_of_a_model_holds_its_best_trial():
     assert model_card(state, "resnet").params == {"n_blocks": 2, "d_block": 192}
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "verdict"),
+    [
+        ((0.80, 0.78, 0.82), (0.81, 0.79, 0.83), "no clear difference"),
+        ((0.80, 0.79, 0.81), (0.83, 0.805, 0.85), "may differ"),
+        ((0.80, 0.79, 0.81), (0.90, 0.89, 0.91), "do not overlap: they differ"),
+        ((0.80, None, None), (0.90, 0.89, 0.91), ""),
+    ],
+)
+def test_the_verdict_on_two_models_follows_from_their_intervals(a, b, verdict):
+    card = model_card(state_of(recordings.running()), "catboost")
+    cards = [
+        replace(card, row=msgspec.structs.replace(card.row, score=score, low=low, high=high))
+        for score, low, high in (a, b)
+    ]
+    assert verdict in score_verdict(cards)
+    assert bool(score_verdict(cards)) == bool(verdict)
+
+
 def test_differences_between_two_models_and_from_the_defaults():
     state = state_of(recordings.running())
     one, other = model_card(state, "catboost"), model_card(state, "resnet")
@@ -106,7 +126,12 @@ def test_differences_between_two_models_and_from_the_defaults():
     assert [(row.name, row.differs) for row in alone] == [("learning_rate", True), ("max_depth", True)]
     both = differences((one, other))
     assert {row.name for row in both} == {"learning_rate", "max_depth", "n_blocks", "d_block"}
-    assert all(row.differs for row in both)
+    assert not any(row.differs for row in both), "models that have no hyperparameter in common"
+    empty = type(one)(one.row, "empty", 1, {"max_depth": one.params["max_depth"], "patience": None}, None, (), ())
+    assert [(row.name, row.differs) for row in differences((empty, one))] == [
+        ("max_depth", False),
+        ("learning_rate", False),
+    ]
     same = msgspec.structs.replace(one.row)
     twin = type(one)(same, "twin", 1, dict(one.params), None, (), ())
     assert not any(row.differs for row in differences((one, twin)))
