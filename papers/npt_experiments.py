@@ -37,8 +37,10 @@ from tabapp_plugins.npt.training import NPTParams
 
 from benchmarks.fits import Prepared, data_folder, fitted, load, prepared, published_division, random_division
 from benchmarks.machine import RESULTS, machine, report
-from papers.npt_probes import Deletion, LookupTask, corrupted_predictions, deletion, looked_up, train_lookup
+from papers.npt_probes import LookupTask, looked_up, train_lookup
 from tabapp import metrics
+from tabapp.explain.between_rows.changes import corrupted_predictions, delete_rows, kept_distances
+from tabapp.explain.between_rows.folds import distances
 from tabapp.nn.training.objective import target_of
 
 VARIANTS = {
@@ -117,10 +119,11 @@ def trained(
 
 def corruption(model: NPTModel, data: Prepared, name: str, number: int) -> dict[str, Any]:
     """The score before and after, of at most `MOST_SCORED` test rows."""
-    scored, metric = data.test.take(slice(0, MOST_SCORED)), metric_of(data)
+    scored, metric, stored = data.test.take(slice(0, MOST_SCORED)), metric_of(data), model.stored_rows()
+    assert stored is not None
     plain, corrupted = (
         metrics.score(metric, target_of(scored), prediction)
-        for prediction in (model.predict(scored), corrupted_predictions(model, scored, seed=0))
+        for prediction in (model.predict(scored), corrupted_predictions(stored, scored, seed=0))
     )
     change = 100 * (plain - corrupted) / plain if metric == "rmse" else 100 * (corrupted - plain)
     found = {"experiment": "corruption", "table": name, "split": number, "metric": metric, "score": plain}
@@ -134,20 +137,29 @@ def deletions(
 ) -> dict[str, Any]:
     """Distances of test rows to kept, random and deleted rows, of as many rows as the time allows but at least one."""
     deadline = time.monotonic() + seconds
-    rows: list[Deletion] = []
+    stored, objective = model.stored_rows(), model.saved.objective
+    assert stored is not None
+    assert objective is not None
+    known = data.train.joined(data.valid).take(stored.source)
+    shares: list[float] = []
+    rows: list[tuple[float, float, float]] = []
     for i in range(min(n_rows, len(data.test))):
-        rows.append(deletion(model, data.test.take(slice(i, i + 1)), seed=i))
+        row = data.test.take(slice(i, i + 1))
+        # The paper divides by the prediction, which may be negative or zero.
+        scale = max(abs(float(model.predict(row)[0])), 0.05 * objective.std)
+        left = delete_rows(stored, row, scale, seed=i)
+        assert left is not None
+        shares.append(len(left) / len(stored))
+        rows.append(kept_distances(left, distances(row, known)[0], seed=i))
         if time.monotonic() > deadline:
             break
-    kept, random, deleted = (
-        np.array([getattr(row, f"{what}_distance") for row in rows]) for what in ("kept", "random", "deleted")
-    )
+    kept, random, deleted = np.array(rows).T
     found = {
         "experiment": "deletion",
         "table": name,
         "split": number,
         "rows": len(rows),
-        "kept_share": float(np.mean([len(row.kept) for row in rows]) / model.draws.shape[1]),
+        "kept_share": float(np.mean(shares)),
         "kept_distance": float(kept.mean()),
         "random_distance": float(random.mean()),
         "deleted_distance": float(np.nanmean(deleted)) if np.isfinite(deleted).any() else None,

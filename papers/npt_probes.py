@@ -1,29 +1,16 @@
-"""The experiments of Kossen et al. 2021 on how NPT uses other rows: lookup tasks (section 4.2, appendix B.1), data corruption
-(section
-4.3, Algorithm 1) and data deletion (section 4.4, Algorithm 2).
+"""The lookup tasks of Kossen et al. 2021 (section 4.2, appendix B.1). Corruption and deletion of rows are in
+`tabapp.explain.between_rows`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import torch
-from tabapp_plugins.npt.model import NPTModel
 from tabapp_plugins.npt.network import Attributes, Entries, NPTNetwork
 from torch import Tensor
 
-from tabapp.features.arrays import Table
-from tabapp.models.contract import Float32
 from tabapp.nn.training.optimizers import Lamb, Lookahead, clamp_gradients, flat_then_anneal
-
-MOST_CHANGE = 0.1
-"""Δ_max of Algorithm 2."""
-FIRST_CHANGE, MORE_CHANGE, MOST_RETRIES = 0.01, 1.1, 50
-"""Δ_it, its factor after repeated failures, and N_max-retry."""
-LEAST_LEFT = 0.02
-"""ε: the share of rows at which deletion ends."""
 
 
 @dataclass(frozen=True)
@@ -111,107 +98,3 @@ def looked_up(network: NPTNetwork, drawn: Lookup) -> Tensor:
     """(n,) the prediction for each original."""
     with torch.inference_mode():
         return network(drawn.entries).numeric[drawn.originals, -1]
-
-
-@torch.inference_mode()
-def corrupted_predictions(model: NPTModel, table: Table, seed: int) -> Float32:
-    """Predictions from uninformative contexts: Algorithm 1.
-
-    For every row, each attribute of all other rows is permuted independently, together with its mask bits. Predictions of a model
-    that uses other rows get worse.
-
-    NOTE[DIFF]: the other rows are the model's context; other predicted rows are never seen (see
-    `NPTNetwork.recall`).
-    """
-    generator = torch.Generator().manual_seed(seed)
-    queries = model.queries(table)
-    parts: list[Float32] = []
-    for i in range(len(table)):
-        memories = [
-            model.network.remember(_permuted(model.context.take(draw), generator).to(model.device))
-            for draw in model.draws
-        ]
-        parts.append(model.prediction(model.recall(queries.take(slice(i, i + 1)), memories)))
-    return np.concatenate(parts)
-
-
-def _permuted(context: Entries, generator: torch.Generator) -> Entries:
-    orders = torch.argsort(torch.rand(context.hidden.shape, generator=generator), dim=0)
-    n_numeric = context.numeric.shape[1]
-    return Entries(
-        context.numeric.gather(0, orders[:, :n_numeric]),
-        context.categorical.gather(0, orders[:, n_numeric:]),
-        context.hidden.gather(0, orders),
-    )
-
-
-@dataclass(frozen=True)
-class Deletion:
-    """The rows kept for one prediction, and their distances.
-
-    Attributes:
-        kept: (k,) indices of the context's rows that were not deleted.
-        kept_distance, random_distance, deleted_distance: mean squared distance over features of the row to the rows that were
-            kept, to as many random ones, and to those that were deleted.
-    """
-
-    kept: npt.NDArray[np.int64]
-    kept_distance: float
-    random_distance: float
-    deleted_distance: float
-
-
-@torch.inference_mode()
-def deletion(model: NPTModel, row: Table, seed: int) -> Deletion:
-    """Delete rows that hardly change a prediction: Algorithm 2, from the model's first context.
-
-    NOTE[DIFF]: changes are relative to |ŷ|, or to a twentieth of the target's standard deviation if that is larger; the paper
-    divides by ŷ, which may be negative or zero.
-
-    Args:
-        row: one row.
-
-    Raises:
-        ValueError: the target is not a number.
-    """
-    objective = model.saved.objective
-    if objective is None or objective.task != "regression":
-        raise ValueError("data deletion needs a numeric target: it goes by relative changes of the prediction")
-    query, context = model.queries(row), model.context.take(model.draws[0])
-    generator = torch.Generator().manual_seed(seed)
-
-    def predict(rows: Tensor) -> float:
-        memory = model.network.remember(context.take(rows).to(model.device))
-        return float(model.prediction(model.recall(query, [memory]))[0])
-
-    remaining = torch.arange(len(context))
-    original = predict(remaining)
-    scale = max(abs(original), 0.05 * objective.std)
-    allowed, retries = FIRST_CHANGE, 0
-    while len(remaining) > max(1, LEAST_LEFT * len(context)):
-        candidate = int(torch.randint(len(remaining), (1,), generator=generator))
-        proposal = torch.cat([remaining[:candidate], remaining[candidate + 1 :]])
-        change = abs(predict(proposal) - original) / scale
-        if change < allowed:
-            if change >= MOST_CHANGE:
-                break
-            remaining, retries = proposal, 0
-        else:
-            retries += 1
-        if retries >= MOST_RETRIES:
-            allowed, retries = allowed * MORE_CHANGE, 0
-    distance = _distances(model, query, context)
-    is_kept = np.zeros(len(context), dtype=bool)
-    is_kept[remaining.numpy()] = True
-    chosen = torch.randperm(len(context), generator=generator)[: len(remaining)].numpy()
-    deleted = distance[~is_kept].mean() if not is_kept.all() else float("nan")
-    return Deletion(remaining.numpy(), float(distance[is_kept].mean()), float(distance[chosen].mean()), float(deleted))
-
-
-def _distances(model: NPTModel, query: Entries, context: Entries) -> npt.NDArray[np.float64]:
-    """(context,) sum over features known in both rows of (x - x')², or of 1 for different levels."""
-    both = ~(query.hidden | context.hidden)
-    both[:, list(model.saved.attributes.targets)] = False
-    numeric = (query.numeric - context.numeric).double().square()
-    differ = (query.categorical != context.categorical).double()
-    return (torch.cat([numeric, differ], dim=1) * both).sum(dim=1).numpy()

@@ -1,23 +1,12 @@
-"""Probes of NPT: the lookup task, interventions, corruption and deletion (Kossen et al. 2021, sections 4.2 to 4.4)."""
+"""Probes of NPT: the lookup task and interventions (Kossen et al. 2021, section 4.2)."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import msgspec
-import numpy as np
 import pytest
 import torch
-from tabapp_plugins.npt.model import NPTModel
 from tabapp_plugins.npt.network import NPTNetwork
 
-from papers.npt_probes import LookupTask, corrupted_predictions, deletion, looked_up, train_lookup
-from tests.plugins.networks.test_npt import fit, made
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory) -> NPTModel:
-    return fit(made(240), made(60, 1), tmp_path_factory.mktemp("npt"), also_predict=("b", "k"))
+from papers.npt_probes import LookupTask, looked_up, train_lookup
 
 
 def lookup_network(task: LookupTask, n_steps: int) -> NPTNetwork:
@@ -60,39 +49,3 @@ def test_solves_every_variant_of_the_lookup_task(n_random: int, added: float) ->
     network = lookup_network(task, 1000)
     assert lookup_correlation(network, task) > 0.99
     assert intervention_slope(network, task) == pytest.approx(1, abs=0.05)
-
-
-def test_corruption_removes_only_the_information_of_other_rows(model: NPTModel, tmp_path: Path) -> None:
-    test = made(6, 3)
-    first, second = (corrupted_predictions(model, test, seed) for seed in (0, 0))
-    np.testing.assert_array_equal(first, second)
-    assert not np.array_equal(first, model.predict(test))
-    # Permutations have no effect on identical rows.
-    same = NPTModel(
-        model.network, model.saved, model.context.take(torch.zeros(300).long()), model.source, model.draws, model.device
-    )
-    np.testing.assert_allclose(corrupted_predictions(same, test, 0), same.predict(test), rtol=1e-5)
-
-
-@pytest.mark.slow
-def test_deletion_keeps_few_of_many_identical_rows(model: NPTModel) -> None:
-    rows = torch.arange(60)
-    small = NPTModel(model.network, model.saved, model.context, model.source, rows[None], model.device)
-    found = deletion(small, made(1, 3), seed=0)
-    assert 1 <= len(found.kept) <= 60
-    assert found.kept_distance > 0
-    assert found.random_distance > 0
-    alike = NPTModel(
-        model.network, model.saved, model.context.take(torch.zeros(300).long()), model.source, rows[None], model.device
-    )
-    assert len(deletion(alike, made(1, 3), seed=0).kept) == 1
-    no_target = NPTModel(
-        model.network,
-        msgspec.structs.replace(model.saved, objective=None),
-        model.context,
-        model.source,
-        model.draws,
-        model.device,
-    )
-    with pytest.raises(ValueError, match="numeric target"):
-        deletion(no_target, made(1, 3), seed=0)

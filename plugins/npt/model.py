@@ -20,6 +20,7 @@ from tabapp.models.contract import (
     Float32,
     Floats,
     RowNeighbors,
+    StoredRows,
     Task,
     Uncertainty,
 )
@@ -30,6 +31,7 @@ from tabapp.nn.training.objective import Objective
 
 from .explaining import FromEmbedded, attention_of_target, gradients_of_attributes, maps_between_attributes
 from .network import Attributes, Entries, Memory, NPTNetwork, Predicted
+from .stored_rows import NPTRows
 from .training import NPTParams
 from .uncertainty import uncertainty_of
 
@@ -356,17 +358,19 @@ class NPTModel(FittedModel):
     def imputation_uncertainty(self, table: Table) -> Uncertainty:
         return uncertainty_of(self, table, self.saved.entries(table, with_target=False))
 
-    def row_neighbors(self, table: Table, n: int) -> RowNeighbors:
+    def stored_rows(self) -> StoredRows | None:
+        """The rows of the contexts; None without attention between rows."""
+        if self.saved.objective is None or self.saved.params.attention == "attributes":
+            return None
+        return NPTRows(self, self.context, self.source.numpy(), list(self.draws), self.memories())
+
+    def row_neighbors(self, table: Table, n: int) -> RowNeighbors | None:
         """Context rows with the highest attention, mean over heads, layers and contexts."""
-        queries = self.queries(table)
-        shares = torch.zeros(len(queries), len(self.source))
-        with torch.inference_mode():
-            for draw, memory in zip(self.draws, self.memories(), strict=True):
-                for i in range(0, len(queries), CHUNK_ROWS):
-                    part = queries.take(slice(i, i + CHUNK_ROWS)).to(self.device)
-                    attention = self.network.attention_to_context(part, memory).cpu()
-                    shares[i : i + CHUNK_ROWS].index_add_(1, draw, attention)
-        shares /= shares.sum(dim=1, keepdim=True)
+        stored = self.stored_rows()
+        if stored is None:
+            return None
+        parts = [stored.shares(table.take(slice(i, i + CHUNK_ROWS))) for i in range(0, len(table), CHUNK_ROWS)]
+        shares = torch.from_numpy(np.concatenate(parts))
         weight, nearest = shares.topk(min(n, len(self.source)), dim=1)
         return RowNeighbors(self.source[nearest].numpy(), weight.numpy())
 

@@ -308,42 +308,44 @@ class NPTNetwork(nn.Module):
 
     def recall_embedded(self, tokens: Tensor, memory: Memory) -> Predicted:
         """As `recall`, from (rows, n_attributes, d_embedding) embedded rows."""
-        tokens, _ = self._recall(tokens, memory)
-        return self.output(tokens)
+        return self.output(self._recall(tokens, memory))
 
     def attention_between_attributes(self, entries: Entries, memory: Memory) -> list[Tensor]:
         """The (rows, n_heads, n_attributes, n_attributes) attention of each block between the attributes of a row."""
         found: list[Tensor] = []
-        self._recall(self.embedding(entries), memory, found)
+        self._recall(self.embedding(entries), memory, between_attributes=found)
         return found
 
-    def attention_to_context(self, entries: Entries, memory: Memory) -> Tensor:
-        """(rows, n_context) attention of each row to each row of the context, mean over heads and layers, without its
-        attention to itself.
-        """
-        _, shares = self._recall(self.embedding(entries), memory)
-        return torch.stack(shares).mean(0)
+    def attention_between_rows(self, entries: Entries, memory: Memory) -> list[Tensor]:
+        """The (n_heads, rows, n_context) attention of each block between rows to the rows of the context, without the
+        attention of a row to itself."""
+        found: list[Tensor] = []
+        self._recall(self.embedding(entries), memory, between_rows=found)
+        return found
 
     def _recall(
-        self, tokens: Tensor, memory: Memory, between: list[Tensor] | None = None
-    ) -> tuple[Tensor, list[Tensor]]:
-        """The last tokens, and the attention of each block between rows; appends that between attributes to `between`."""
-        shares: list[Tensor] = []
-        for (between_rows, between_attributes), keys, values in zip(
-            self.pairs(), memory.keys, memory.values, strict=True
-        ):
+        self,
+        tokens: Tensor,
+        memory: Memory,
+        *,
+        between_rows: list[Tensor] | None = None,
+        between_attributes: list[Tensor] | None = None,
+    ) -> Tensor:
+        """The last tokens; appends the attention of each block to the lists."""
+        for (row_block, attribute_block), keys, values in zip(self.pairs(), memory.keys, memory.values, strict=True):
             flat = tokens.flatten(1).unsqueeze(0)
-            query, key, value = between_rows.project(flat)
+            query, key, value = row_block.project(flat)
             scores = torch.cat([query @ keys.transpose(2, 3), (query * key).sum(3, keepdim=True)], dim=3)
             probabilities = torch.softmax(scores, dim=3)
-            if not between_rows.attends:
+            if not row_block.attends:
                 probabilities = torch.zeros_like(probabilities)
                 probabilities[..., -1] = 1.0
             to_context, to_self = probabilities[..., :-1], probabilities[..., -1:]
-            shares.append(to_context.mean(1)[0])
-            flat = between_rows.finish(flat, to_context @ values + to_self * value)
+            if between_rows is not None:
+                between_rows.append(to_context[0])
+            flat = row_block.finish(flat, to_context @ values + to_self * value)
             tokens = flat.view_as(tokens)
-            if between is not None and isinstance(between_attributes, SelfAttentionBlock):
-                between.append(between_attributes.probabilities(tokens))
-            tokens = between_attributes(tokens)
-        return tokens, shares
+            if between_attributes is not None and isinstance(attribute_block, SelfAttentionBlock):
+                between_attributes.append(attribute_block.probabilities(tokens))
+            tokens = attribute_block(tokens)
+        return tokens

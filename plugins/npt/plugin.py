@@ -81,6 +81,7 @@ class NPT(Plugin):
     tolerates_half = True
     has_attention = True
     has_attention_maps = True
+    predicts_from_rows = True
     paper = "Kossen et al. 2021, Self-Attention Between Datapoints: Going Beyond Individual Input-Output Pairs in Deep Learning"
     contains_training_rows = True
     can_impute = True

@@ -121,3 +121,31 @@ def neighbors_are_rows_of_the_fit(subject: Subject) -> None:
     demand(bool((found.weight >= 0).all()), "some weights of neighbors are negative")
     demand(bool((found.weight.sum(axis=1) <= 1 + 1e-4).all()), "the weights of the neighbors of a row exceed 1")
     demand(bool((np.diff(found.weight, axis=1) <= 1e-6).all()), "neighbors are not sorted by descending weight")
+
+
+def stored_rows_as_declared(subject: Subject) -> None:
+    """Return the rows that predictions rest on, with their weights, exactly if `predicts_from_rows` is set."""
+    trained = subject.trained_on_any_task()
+    stored = trained.model.stored_rows()
+    declared = subject.plugin.predicts_from_rows
+    demand((stored is not None) == declared, f"predicts_from_rows is {declared}, unlike what stored_rows returns")
+    if stored is None:
+        return
+    table = trained.valid.take(slice(0, 20))
+    n_rows = len(trained.train) + len(trained.valid)
+    demand(
+        bool((stored.source >= 0).all() and (stored.source < n_rows).all()), "a stored row is not a row passed to fit"
+    )
+    before = trained.model.predict(table)
+    demand(np.allclose(stored.predict(table), before, rtol=1e-4, atol=1e-5), "stored_rows predicts unlike the model")
+    for each in stored.weights(table):
+        shape = each.heads.shape
+        demand(shape[1:] == (20, len(stored)), f"weights of stored rows have the shape {shape}")
+        demand(bool((each.heads >= 0).all()), "some weights of stored rows are negative")
+        demand(bool(np.allclose(each.heads.sum(axis=2), 1, atol=1e-3)), "the weights of stored rows do not sum to 1")
+    few = stored.take(np.arange(max(1, len(stored) // 2)))
+    demand(bool(np.isfinite(few.predict(table)).all()), "predictions from some of the stored rows are not finite")
+    permuted = stored.permuted(0).predict(table)
+    demand(bool(np.isfinite(permuted).all()), "predictions from permuted rows are not finite")
+    demand(np.array_equal(permuted, stored.permuted(0).predict(table)), "two permutations with the same seed differ")
+    demand(np.array_equal(trained.model.predict(table), before), "stored_rows changes the model")

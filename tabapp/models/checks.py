@@ -21,6 +21,7 @@ from tabapp.models.check_declarations import (
     attention_as_declared,
     imputation_as_declared,
     neighbors_are_rows_of_the_fit,
+    stored_rows_as_declared,
     training_rows_as_declared,
     use_of_features_is_valid,
 )
@@ -330,6 +331,7 @@ CHECKS: tuple[tuple[str, Callable[[Subject], None]], ...] = (
     ("imputation", imputation_as_declared),
     ("training rows in saved models", training_rows_as_declared),
     ("neighbors", neighbors_are_rows_of_the_fit),
+    ("stored rows", stored_rows_as_declared),
     ("memory within the estimate", memory_stays_within_the_estimate),
 )
 

@@ -22,6 +22,8 @@ from tabapp.models.explanations import (
     Float32,
     Floats,
     RowNeighbors,
+    RowWeights,
+    StoredRows,
     Uncertainty,
 )
 from tabapp.models.formula import Formula
@@ -48,7 +50,9 @@ __all__ = [
     "Params",
     "Plugin",
     "RowNeighbors",
+    "RowWeights",
     "Shape",
+    "StoredRows",
     "Table",
     "Task",
     "Trial",
@@ -94,8 +98,9 @@ class GroupFit:
 class FittedModel(ABC):
     """A trained model. It saves itself as data only: JSON, safetensors, or the native file of a boosting library.
 
-    Override `attention`, `attention_maps`, `row_neighbors` and `impute` only where the model supports them, and declare all but
-    `row_neighbors` in the plugin (`Plugin.has_attention`, `Plugin.has_attention_maps`, `Plugin.can_impute`).
+    Override `attention`, `attention_maps`, `row_neighbors`, `stored_rows` and `impute` only where the model supports them, and
+    declare all but `row_neighbors` in the plugin (`Plugin.has_attention`, `Plugin.has_attention_maps`,
+    `Plugin.predicts_from_rows`, `Plugin.can_impute`).
 
     Attributes:
         thread_safe: one model may predict in several threads at the same time, and so may several models of this class. Without
@@ -169,6 +174,11 @@ class FittedModel(ABC):
 
     def row_neighbors(self, table: Table, n: int) -> RowNeighbors | None:
         """The n stored rows with the largest weights in each prediction; None if the model does not predict from rows."""
+        return None
+
+    def stored_rows(self) -> StoredRows | None:
+        """The rows that the model predicts from, for plugins with `predicts_from_rows`; None if this fitted model uses no
+        other rows."""
         return None
 
     def contributions(self, table: Table, code: int, reference: Table | None = None) -> FeatureContributions | None:
@@ -259,6 +269,7 @@ class Plugin(ABC):
         has_attention: fitted models return attention weights per feature from `FittedModel.attention`.
         attention_kind: what it is called: "attention", or "selection" where the model selects features without comparing them.
         has_attention_maps: fitted models return attention by layer and head from `FittedModel.attention_maps`.
+        predicts_from_rows: fitted models return the rows that they predict from in `FittedModel.stored_rows`.
         tolerates_half: saved arrays may be stored in half precision where predictions then change little.
         can_impute: `fit` accepts tables without a target, and fitted models fill missing cells in `FittedModel.impute`.
         uses_unlabeled: `fit` learns from `FitContext.unlabeled`, the rows without a target.
@@ -289,6 +300,7 @@ class Plugin(ABC):
     has_attention: ClassVar[bool] = False
     attention_kind: ClassVar[Literal["attention", "selection"]] = "attention"
     has_attention_maps: ClassVar[bool] = False
+    predicts_from_rows: ClassVar[bool] = False
     tolerates_half: ClassVar[bool] = False
     can_impute: ClassVar[bool] = False
     contains_training_rows: ClassVar[bool] = False

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from tabapp.features.arrays import Table
 
 Float32 = npt.NDArray[np.float32]
 Floats = npt.NDArray[np.floating]
@@ -39,6 +43,53 @@ class FeatureCombination:
 
     features: tuple[int, ...]
     frequencies: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class RowWeights:
+    """The weights of stored rows in some predictions, in one layer.
+
+    Attributes:
+        title: such as "layer 1"; empty if the model has only one.
+        heads: (heads, rows, n) float32 weight of each of the n stored rows; the sum over the stored rows is 1.
+    """
+
+    title: str
+    heads: Float32
+
+
+class StoredRows(ABC):
+    """The rows that a fitted model predicts from. The model stays as it is: `take` and `permuted` return changed copies.
+
+    Attributes:
+        source: (n,) int64 positions of the stored rows among the rows passed to `fit`: training rows first, then
+            early-stopping rows. After `permuted`, it has no meaning.
+    """
+
+    source: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @abstractmethod
+    def predict(self, table: Table) -> Floats:
+        """Predictions from these rows, as `FittedModel.predict` returns them."""
+
+    @abstractmethod
+    def weights(self, table: Table) -> list[RowWeights]:
+        """The weights of the stored rows in each prediction, by layer and head."""
+
+    def shares(self, table: Table) -> Float32:
+        """(rows, n) share of each stored row in each prediction: the mean of its weights over heads and layers."""
+        return np.array([each.heads.mean(axis=0) for each in self.weights(table)], dtype=np.float32).mean(axis=0)
+
+    @abstractmethod
+    def take(self, rows: npt.NDArray[np.int64]) -> StoredRows:
+        """Only some of the rows, at least one."""
+
+    @abstractmethod
+    def permuted(self, seed: int) -> StoredRows:
+        """The rows with each of their attributes, including the target, permuted independently of the others."""
 
 
 Unit = Literal["target", "log-target", "log-odds"]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from typing import Self
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.features.saved import demand
-from tabapp.models.contract import FitContext, RowNeighbors, Shape, Task
+from tabapp.models.contract import FitContext, Floats, RowNeighbors, RowWeights, Shape, StoredRows, Task
 from tabapp.nn.plugin import DeepModel, DeepPlugin
 from tabapp.nn.training.cuda_graphs import is_recording
 from tabapp.nn.training.memory import is_out_of_memory
@@ -88,6 +91,25 @@ class Candidates(nn.Module):
             torch.cat([self.target, target.float()]),
             torch.cat([self.weight, weight.float()]),
         )
+
+    def take(self, rows: Tensor) -> Candidates:
+        """A copy with some of the rows, and with their keys if they are known."""
+        found = Candidates(self.numeric.shape[1], self.categorical.shape[1]).train(self.training)
+        found.put(self.numeric[rows], self.categorical[rows], self.target[rows], self.weight[rows])
+        found._keys = None if self._keys is None else self._keys[rows]
+        return found
+
+    def permuted(self, seed: int) -> Candidates:
+        """A copy with each column and the target permuted independently. Row weights keep their places."""
+        generator = torch.Generator().manual_seed(seed)
+
+        def shuffled(values: Tensor) -> Tensor:
+            order = torch.argsort(torch.rand(values.shape, generator=generator), dim=0).to(values.device)
+            return values.gather(0, order)
+
+        found = Candidates(self.numeric.shape[1], self.categorical.shape[1]).train(self.training)
+        found.put(shuffled(self.numeric), shuffled(self.categorical), shuffled(self.target), self.weight)
+        return found
 
     def check(self, n_numeric: int, cardinalities: tuple[int, ...], n_classes: int) -> None:
         """Check loaded rows.
@@ -198,8 +220,56 @@ class RetrievalMethod(TrainingMethod):
         return self.objective.loss(output, target, weight)
 
 
+class RetrievedRows(StoredRows):
+    """The candidates of a retrieval network.
+
+    Args:
+        model: a private copy, which takes the candidates of each call.
+    """
+
+    def __init__(self, model: RetrievalModel, candidates: Candidates, source: npt.NDArray[np.int64]) -> None:
+        self.source = source
+        self._model, self._candidates = model, candidates
+
+    def _network(self) -> RetrievalNetwork:
+        network = self._model.network
+        assert isinstance(network, RetrievalNetwork)
+        network.candidates = self._candidates
+        return network
+
+    def predict(self, table: Table) -> Floats:
+        self._network()
+        return self._model.predict(table)
+
+    def weights(self, table: Table) -> list[RowWeights]:
+        self._network()
+        found = self._model.row_neighbors(table, len(self))
+        assert found is not None
+        shares = np.zeros((1, len(table), len(self)), dtype=np.float32)
+        np.put_along_axis(shares[0], found.index, found.weight, axis=1)
+        return [RowWeights("", shares)]
+
+    def take(self, rows: npt.NDArray[np.int64]) -> RetrievedRows:
+        self._candidates.keys(self._network())
+        places = torch.from_numpy(rows).to(self._candidates.target.device)
+        return RetrievedRows(self._model, self._candidates.take(places), self.source[rows])
+
+    def permuted(self, seed: int) -> RetrievedRows:
+        return RetrievedRows(self._model, self._candidates.permuted(seed), np.arange(len(self)))
+
+
 class RetrievalModel(DeepModel):
     """A trained retrieval network."""
+
+    def stored_rows(self) -> StoredRows | None:
+        network = self.network
+        assert isinstance(network, RetrievalNetwork)
+        if not len(network.candidates):
+            return None
+        model = copy.copy(self)
+        model.network = copy.deepcopy(network)
+        assert isinstance(model.network, RetrievalNetwork)
+        return RetrievedRows(model, model.network.candidates, np.arange(len(network.candidates)))
 
     def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:
         super().check(features, task, n_classes)
@@ -240,6 +310,7 @@ class RetrievalPlugin(DeepPlugin):
     """
 
     contains_training_rows = True
+    predicts_from_rows = True
     repeats_steps = True
     model_type = RetrievalModel
 

@@ -131,9 +131,9 @@ def test_recall_equals_attention_to_a_context_that_ignores_the_row() -> None:
     for i in range(3):
         alone = network(Entries.joined([context, query.take(slice(i, i + 1))]))
         torch.testing.assert_close(everything(alone)[-1], recalled[i], atol=1e-5, rtol=1e-5)
-    shares = network.attention_to_context(query, memory)
-    assert shares.shape == (3, 20)
-    assert (shares.sum(dim=1) < 1).all()
+    (heads,) = network.attention_between_rows(query, memory)
+    assert heads.shape[1:] == (3, 20)
+    assert (heads.sum(dim=2) < 1).all()
 
 
 def test_concatenated_sets_are_independent() -> None:
