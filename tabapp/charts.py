@@ -277,6 +277,11 @@ def heat_map(rows: Sequence[Sequence[float]], cell: int = 2) -> list[str]:
     ]
 
 
+def shades_below(cells: Sequence[Sequence[float]], top: float, cell: int = 2) -> list[str]:
+    """A matrix as shades relative to `top`, `cell` characters per value. Square roots keep small values visible."""
+    return ["".join(shade(math.sqrt(max(0.0, value) / top)) * cell for value in row) for row in cells]
+
+
 def bars(counts: Sequence[float], width: int, height: int) -> list[str]:
     """A histogram as `height` lines of `width` characters, in eighths of a cell; every non-empty bin is visible."""
     if width < 1 or height < 1:

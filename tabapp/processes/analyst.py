@@ -69,7 +69,7 @@ def _diagnose(request: Diagnose, folder: RunFolder) -> msgspec.Struct:
     module, _, function = declared.computation.partition(":")
     compute: Callable[..., AnalysisEvent] = getattr(import_module(module), function)
     arguments = [] if declared.metavar is None else [request.value]
-    arguments += [request.model, request.seconds] if declared.trains else []
+    arguments += [request.model, request.seconds] if declared.is_limited else []
     with folder.lock():
         run = FinishedRun(folder)
         log = EventLog(folder.events)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tabapp.report.parts import Part, Table, Text
-from tabapp.run.record.analysis import DiagnosisTable, Lines, analysis_of
+from tabapp.run.record.analysis import DiagnosisTable, Grid, Lines, analysis_of
 from tabapp.run.record.state import RunState
 from tabapp.run.texts.diagnoses import known_results, tables_of
 
 
 def analysis_parts(state: RunState, *, of_columns: bool) -> list[Part]:
-    """Sentences and tables, then line charts; empty without a result.
+    """Sentences and tables, then line charts and heat maps; empty without a result.
 
     Args:
         of_columns: the analyses of columns, or the others.
@@ -23,8 +23,9 @@ def analysis_parts(state: RunState, *, of_columns: bool) -> list[Part]:
         figures = analysis.figures(found, state)
         for table in (*tables_of(found, state), *(each for each in figures if isinstance(each, DiagnosisTable))):
             parts += _table(table)
-        lines = [each for each in figures if isinstance(each, Lines)]
-        charts += [each for each in lines if any(series.points for series in each.series)]
+        for each in figures:
+            if isinstance(each, Grid) or (isinstance(each, Lines) and any(series.points for series in each.series)):
+                charts.append(each)
     return [*parts, *charts]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tabapp.report.parts import Bars, Facts, HeatMap, Histogram, Part, Report, Section, Table, Text
-from tabapp.report.svg import draw_bars, draw_heat_map, draw_histogram, draw_lines, text_of
-from tabapp.run.record.analysis import Lines
+from tabapp.report.svg import draw_bars, draw_grid, draw_heat_map, draw_histogram, draw_lines, text_of
+from tabapp.run.record.analysis import Grid, Lines
 
 MOST_KEPT_ROWS = 16
 """The longest table that is printed on one page."""
@@ -105,6 +105,8 @@ def _part(part: Part) -> str:
             return draw_histogram(part)
         case HeatMap():
             return draw_heat_map(part)
+        case Grid():
+            return draw_grid(part)
 
 
 def _table(table: Table) -> str:

@@ -41,7 +41,7 @@ def make_report(
         ("Leaderboard", _leaderboard(state)),
         ("Ensemble", _ensemble(state)),
         ("Quality of the predictions", quality_parts(state)),
-        ("Threshold, robustness and groups", analysis_parts(state, of_columns=False)),
+        ("Threshold, robustness, groups and other rows", analysis_parts(state, of_columns=False)),
         ("Importances", importance_parts(state)),
         ("Correlated columns, interactions and attention", analysis_parts(state, of_columns=True)),
         ("Effects", _effects(state)),

@@ -10,7 +10,8 @@ from tabapp import charts
 from tabapp.printable import one_line
 from tabapp.report.parts import Bars, Facts, HeatMap, Histogram, Part, Report, Table, Text
 from tabapp.report.svg import number
-from tabapp.run.record.analysis import Lines
+from tabapp.run.record.analysis import Grid, Lines
+from tabapp.run.texts.diagnoses import grid_lines
 
 CHART_WIDTH, CHART_HEIGHT, BAR_WIDTH = 60, 12, 24
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$])")
@@ -46,6 +47,8 @@ def _blocks(part: Part) -> list[str]:
             drawn = charts.bars([float(count) for count in part.counts], CHART_WIDTH, CHART_HEIGHT)
             low, high = part.x_range
             return [f"**{escaped(part.title)}**", *_code([*drawn, f"{part.x_title}: {number(low)} to {number(high)}"])]
+        case Grid():
+            return [f"**{escaped(part.title)}**", *_code(grid_lines(part))]
         case HeatMap():
             header = (f"{part.row_title} ↓ {part.column_title} →", *part.labels)
             rows = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tabapp.run.record.analysis import Lines, Point
+from tabapp.run.record.analysis import Grid, Lines, Point
 
 
 class Text(msgspec.Struct, frozen=True, tag_field="part", tag="text"):
@@ -67,7 +67,7 @@ class HeatMap(msgspec.Struct, frozen=True, tag_field="part", tag="heat_map"):
     counts: tuple[tuple[int, ...], ...]
 
 
-Part = Text | Facts | Table | Bars | Lines | Histogram | HeatMap
+Part = Text | Facts | Table | Bars | Lines | Histogram | HeatMap | Grid
 
 
 class Section(msgspec.Struct, frozen=True):

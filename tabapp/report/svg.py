@@ -8,7 +8,7 @@ from html import escape
 
 from tabapp.printable import one_line
 from tabapp.report.parts import Bar, Bars, HeatMap, Histogram
-from tabapp.run.record.analysis import Lines, Point, Series
+from tabapp.run.record.analysis import Grid, Lines, Point, Series
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 88, 16, 12, 44
@@ -216,6 +216,32 @@ def draw_heat_map(chart: HeatMap) -> str:
         f"<caption>{text_of(chart.title)}</caption><thead><tr>{corner}{head}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
+
+
+def draw_grid(chart: Grid) -> str:
+    """A heat map of ordered rows and columns; the strongest shade is the largest cell, or twice chance."""
+    if not chart.cells or not chart.cells[0]:
+        return ""
+    side = min(24.0, (WIDTH - LEFT - RIGHT) / len(chart.cells[0]))
+    wide, high = side * len(chart.cells[0]), side * len(chart.cells)
+    body = [
+        f'<rect class="heat" style="--share:{math.sqrt(max(0.0, value) / chart.top):.2f}" x="{LEFT + j * side:.1f}" '
+        f'y="{i * side:.1f}" width="{side:.1f}" height="{side:.1f}"/>'
+        for i, row in enumerate(chart.cells)
+        for j, value in enumerate(row)
+    ]
+    body.append(
+        f'<text class="axis" x="{LEFT + wide / 2:.1f}" y="{high + 18:.0f}" text-anchor="middle">'
+        f"{text_of(chart.column_title, 60)} →</text>"
+    )
+    body.append(
+        f'<text class="axis" transform="translate({LEFT - 10} {high / 2:.1f}) rotate(-90)" text-anchor="middle">'
+        f"← {text_of(chart.row_title, 40)}</text>"
+    )
+    body.append(
+        f'<text class="axis" x="{LEFT}" y="{high + 36:.0f}">strongest: {chart.top:.3g} {text_of(chart.unit, 60)}</text>'
+    )
+    return _figure(chart.title, f"{chart.row_title} by {chart.column_title}", high + 42, body)
 
 
 def _shaded_squares(chart: HeatMap) -> str:

@@ -19,7 +19,7 @@ from tabapp.report.markdown import escaped, to_markdown
 from tabapp.report.parts import Bar, Bars, Facts, HeatMap, Histogram, Report, Section, Table, Text
 from tabapp.report.svg import draw_bars, draw_lines, number, ticks
 from tabapp.run.record import events as ev
-from tabapp.run.record.analysis import Lines, Series
+from tabapp.run.record.analysis import Grid, Lines, Series
 from tabapp.run.record.reducing.reduce import reduce, replay
 from tabapp.run.record.state import RunState, format_score
 from tests.recordings import events_of
@@ -240,6 +240,7 @@ HOSTILE_REPORT = Report(
                 Histogram(HOSTILE, HOSTILE, (0, 1), (1, 2, 0)),
                 HeatMap(HOSTILE, HOSTILE, HOSTILE, (HOSTILE, "b"), ((1, 2), (0, 0))),
                 HeatMap(HOSTILE, HOSTILE, HOSTILE, (HOSTILE,) * 20, ((1,) * 20,) * 20),
+                Grid(HOSTILE, HOSTILE, HOSTILE, ((1.0, 0.0), (3.0, 1.0)), HOSTILE),
             ),
         ),
     ),

@@ -23,6 +23,16 @@ from tabapp.findings import (
 )
 from tabapp.run.analyses.attention import AttentionMap, AttentionReady
 from tabapp.run.analyses.attention_importances import AttentionImportancesReady
+from tabapp.run.analyses.between_rows import (
+    BetweenRowsReady,
+    Deletion,
+    FewRows,
+    HeadWeight,
+    LinkedRow,
+    NearWeight,
+    RowLink,
+    WeightMap,
+)
 from tabapp.run.analyses.dependence import ConditionalImportance, DependenceReady, GroupImportance
 from tabapp.run.analyses.fairness import FairnessReady
 from tabapp.run.analyses.faithfulness import FaithfulnessReady, FaithfulnessRow
@@ -358,6 +368,49 @@ def analyses() -> list[ev.Event]:
                     spread=((0.01, 0.02, 0.02),) * n,
                 )
                 for title, n in (("layer 1", 3), ("layer 2", 1))
+            ),
+        ),
+        BetweenRowsReady(
+            model="ft_transformer",
+            n_rows=300,
+            n_stored=800,
+            metric_title="ROC AUC",
+            n_corrupted=300,
+            score=0.9,
+            corrupted=0.8,
+            gain=Gain(value=-0.1, low=-0.12, high=-0.08),
+            change=(0.3, 0.25, 0.35),
+            near=(
+                NearWeight(chance=0.05, weight=0.3, low=0.28, high=0.32),
+                NearWeight(chance=1.0, weight=1.0, low=1.0, high=1.0),
+            ),
+            common=0.4,
+            common_chance=0.006,
+            maps=(
+                WeightMap(title="", cells=((2.0, 0.5), (0.4, 1.8))),
+                WeightMap(title="layer 1", cells=((1.0, 1.0), (1.0, 1.0))),
+            ),
+            heads=(HeadWeight(title="layer 1", heads=(6.0, 1.0)),),
+            few=(FewRows(share=0.5, by_weight=0.1, at_random=0.2, p=0.01, score_by_weight=0.9, score_at_random=0.88),),
+            n_few=30,
+            deletion=Deletion(
+                n_rows=10,
+                n_stored=200,
+                share_left=0.1,
+                left=2.0,
+                random=4.0,
+                deleted=None,
+                p_random=0.001,
+                p_deleted=None,
+            ),
+            rows=(
+                LinkedRow(
+                    row=7,
+                    prediction="yes (80 %)",
+                    target="no",
+                    nearest=(RowLink(row=2, target="no", distance=0.1, rank=1, weight=0.2),),
+                    attended=(RowLink(row=5, target="yes", distance=1.5, rank=9, weight=0.4),),
+                ),
             ),
         ),
         FaithfulnessReady(

@@ -45,7 +45,7 @@ def test_every_declaration_is_complete():
     for request in all_requests():
         module, _, function = request.computation.partition(":")
         expected = [] if request.metavar is None else [str]
-        expected += [str | None, float | None] if request.trains else []
+        expected += [str | None, float | None] if request.is_limited else []
         compute = getattr(import_module(module), function)
         first, *others = inspect.signature(compute, eval_str=True).parameters.values()
         assert first.annotation is FinishedRun

@@ -78,6 +78,11 @@ class FoldModels:
             folds.append(HeldOut(self.model(candidate, fold), preparer, rows.of(self.data.frame)))
         return folds
 
+    def rows_of_fit(self, candidate: Candidate, fold: int) -> UsableRows | None:
+        """The rows that a fit received, training rows before early-stopping rows; None for models that store none."""
+        saved = candidate.place(self.folder, fold) / ROWS
+        return UsableRows(np.load(saved, allow_pickle=False), len(self.data.target)) if saved.is_file() else None
+
     def source(self, candidate: Candidate, weight: float) -> CandidateSource:
         """The files that a bundle is made of.
 
@@ -86,17 +91,13 @@ class FoldModels:
         """
         folds: list[FoldSource] = []
         for fold, result in sorted(candidate.results.items()):
-            place = candidate.place(self.folder, fold)
-            # Only models that store training rows have them.
-            rows = np.load(place / ROWS, allow_pickle=False) if (place / ROWS).is_file() else None
+            place, rows = candidate.place(self.folder, fold), self.rows_of_fit(candidate, fold)
             folds.append(
                 FoldSource(
                     fold=fold,
                     model=place / "model",
                     features=self.prepared.place(result.recipe, fold) / "state",
-                    rows=None
-                    if rows is None
-                    else UsableRows(rows, len(self.data.target)).of(self.data.numbers).tolist(),
+                    rows=None if rows is None else rows.of(self.data.numbers).tolist(),
                 )
             )
         return CandidateSource(candidate.model, candidate.trial, candidate.params, weight, folds)

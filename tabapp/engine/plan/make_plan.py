@@ -40,7 +40,7 @@ class PlannedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         reason: why it is skipped; None when it competes.
         pending: its plugin is not loaded yet, so its family and whether it competes are not known.
         named: `--models` has its name, so it competes wherever its plugin can.
-        uses_device: as in `Plugin`.
+        uses_device, predicts_from_rows: as in `Plugin`.
         device: class of the devices that its fits run on; None if it is skipped or pending.
     """
 
@@ -51,6 +51,7 @@ class PlannedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     pending: bool = False
     named: bool = False
     uses_device: bool = False
+    predicts_from_rows: bool = False
     device: str | None = None
 
 
@@ -274,6 +275,7 @@ def planned_model(
         reason=reason,
         named=named,
         uses_device=found.plugin.uses_device,
+        predicts_from_rows=found.plugin.predicts_from_rows,
         device=used,
     )
 

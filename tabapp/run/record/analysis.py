@@ -61,6 +61,21 @@ class Lines(msgspec.Struct, frozen=True, tag_field="part", tag="lines"):
     y_range: Point | None = None
 
 
+class Grid(msgspec.Struct, frozen=True, tag_field="part", tag="grid"):
+    """A heat map of ordered rows and columns without labels. Cells are multiples of what chance gives, in units of `unit`."""
+
+    title: str
+    row_title: str
+    column_title: str
+    cells: tuple[tuple[float, ...], ...]
+    unit: str
+
+    @property
+    def top(self) -> float:
+        """The value of the strongest shade: the largest one, or twice chance, so that equal cells are pale."""
+        return max(2.0, *(value for row in self.cells for value in row))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Question:
     """A text that a screen asks for. `{}` in `value` stands for the answer, which `check` returns in its final form, or raises a
@@ -91,11 +106,12 @@ class Request:
         option: the option of `tabapp diagnose`, without its dashes.
         help: help of the option.
         computation: "module:function" of the engine. The function takes a `FinishedRun`, the value if the option has one, and model
-            and seconds if the analysis trains models; it returns the event.
+            and seconds if the analysis has them; it returns the event.
         title, note: name on screens, and a remark beside it.
         metavar: the value of the option in its help; None for a flag.
         values: the values that a screen offers under the title `question`.
-        trains: the analysis trains models again, so that `--model` and `--budget` apply.
+        trains: the analysis trains models again.
+        of_model: one model is analyzed, which `--model` names, within the time of `--budget`; also where it `trains`.
         is_offered: whether a screen offers the analysis for a run.
         needs: what a run that is not offered the analysis lacks, such as "two classes".
     """
@@ -109,8 +125,14 @@ class Request:
     question: str = ""
     values: Callable[[RunState], Sequence[Value]] | None = None
     trains: bool = False
+    of_model: bool = False
     is_offered: Callable[[RunState], bool] = lambda state: True
     needs: str = ""
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether `--model` and `--budget` apply."""
+        return self.trains or self.of_model
 
     @property
     def flag(self) -> str:
@@ -127,7 +149,8 @@ class Analysis(Generic[EventT]):
         rank: position among the others; the lowest is first.
         tables: sentences and tables of a result, the same on every view.
         line: the line of a result in the feed; None for no line.
-        figures: what reports show beside the tables: line charts below those of all analyses, further tables directly below.
+        figures: what reports show beside the tables: line charts and heat maps below those of all analyses, further tables directly
+            below.
         of_columns: the result is about columns and what models make of them; reports show these results below the importances.
         has_own_section: reports show it elsewhere, so that its tables are not repeated.
         request: how a user requests it; None if only the engine adds it.
@@ -138,7 +161,7 @@ class Analysis(Generic[EventT]):
     rank: int
     tables: Callable[[EventT, RunState], Sequence[DiagnosisTable]]
     line: Callable[[EventT, RunState], str] | None = None
-    figures: Callable[[EventT, RunState], Sequence[Lines | DiagnosisTable]] = lambda event, state: ()
+    figures: Callable[[EventT, RunState], Sequence[Lines | DiagnosisTable | Grid]] = lambda event, state: ()
     of_columns: bool = False
     has_own_section: bool = False
     request: Request | None = None

@@ -38,12 +38,13 @@ class WarningView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
-    """A model of the plan; `reason` explains why it is skipped, None when it competes."""
+    """A model of the plan; `reason` explains why it is skipped, None when it competes. `predicts_from_rows` as in a plugin."""
 
     name: str
     title: str
     family: str
     reason: str | None = None
+    predicts_from_rows: bool = False
 
 
 class ModelChoice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

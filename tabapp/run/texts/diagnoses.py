@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from tabapp import charts
 from tabapp.run.record import events as ev
-from tabapp.run.record.analysis import DiagnosisTable, all_analyses, analysis_of
+from tabapp.run.record.analysis import DiagnosisTable, Grid, all_analyses, analysis_of
 from tabapp.run.record.belonging import earlier_subject
 from tabapp.run.record.state import RunState
 
@@ -29,6 +30,17 @@ def tables_of(found: ev.AnalysisEvent, state: RunState) -> list[DiagnosisTable]:
     earlier = earlier_subject(found, state.leaderboard) if found.model == ev.ENSEMBLE else ""
     note = f"These are results of {earlier}."
     return [replace(table, sentences=(note, *table.sentences)) for table in tables] if earlier else tables
+
+
+def grids_of(found: ev.AnalysisEvent, state: RunState) -> list[Grid]:
+    """The heat maps of a result."""
+    return [each for each in analysis_of(found).figures(found, state) if isinstance(each, Grid)]
+
+
+def grid_lines(found: Grid) -> list[str]:
+    """A heat map as lines of shades, with its axes."""
+    axes = f"{found.row_title} ↓ {found.column_title} →"
+    return [*charts.shades_below(found.cells, found.top), axes, f"strongest: {found.top:.3g} {found.unit}"]
 
 
 def lift_at(gain: Sequence[tuple[float, float]], share: float) -> float:

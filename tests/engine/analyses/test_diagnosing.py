@@ -99,7 +99,7 @@ def test_results_are_kept_in_the_run(folder, in_this_process):
         call(diagnose, str(folder.path), "--threshold", "f1")
     with pytest.raises(UsageError, match="Add --learning-curve"):
         call(diagnose, str(folder.path), "--model", "linear")
-    with pytest.raises(UsageError, match="--budget limits training"):
+    with pytest.raises(UsageError, match="--budget limits the analysis of a model"):
         call(diagnose, *words, "--budget", "5m")
 
 
