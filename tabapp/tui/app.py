@@ -17,6 +17,7 @@ from textual.command import Provider
 from textual.events import Event, Key
 from textual.filter import LineFilter
 from textual.notifications import SeverityLevel
+from textual.widget import Widget
 
 from tabapp.errors import ExitCode
 from tabapp.printable import multi_line, one_line
@@ -43,6 +44,7 @@ from tabapp.tui.session.analysis_queue import AnalysisQueue
 from tabapp.tui.session.bundle_export import ask_for_export
 from tabapp.tui.session.engine_handle import EngineHandle
 from tabapp.tui.session.notifications import Notifications
+from tabapp.tui.session.panel_copies import ask_for_panel, copy_table
 from tabapp.tui.session.plan_changes import PlanChanges
 from tabapp.tui.session.quitting import Quitting
 from tabapp.tui.session.run_follower import Reader, RunFollower
@@ -67,6 +69,11 @@ def _action_provider() -> type[Provider]:
     from tabapp.tui.screens.palette import ActionProvider
 
     return ActionProvider
+
+
+def _move_focus(widget: Widget | None) -> None:
+    if widget is not None:
+        widget.focus()
 
 
 class TabappApp(App[None], inherit_bindings=False):
@@ -339,6 +346,26 @@ class TabappApp(App[None], inherit_bindings=False):
             self.push_screen(
                 Reading("Help", help_content(view.VIEW, focused, state, self.snapshot().phase), at_end="the keys")
             )
+
+    def action_zoom(self) -> None:
+        """Fill the screen with the panel in focus, or show all panels again."""
+        if isinstance(self.screen, RunView):
+            self.screen.toggle_zoom()
+
+    def action_jump(self) -> None:
+        """Show a letter on each panel."""
+        from tabapp.tui.screens.jump import Jump, places_of
+
+        if isinstance(self.screen, RunView):
+            self.push_screen(Jump(places_of(self.screen)), _move_focus)
+
+    def action_copy_table(self, markdown: bool = False) -> None:
+        """Copy the table in focus with tabs or as Markdown."""
+        copy_table(self, markdown=markdown)
+
+    def action_save_panel(self) -> None:
+        """Ask where to save the panel in focus."""
+        ask_for_panel(self)
 
     def action_change_theme(self) -> None:
         """Choose a color theme."""

@@ -13,6 +13,7 @@ from tabapp.tui.dialogs.file_choice import FileChoice
 from tabapp.tui.dialogs.model_choice import ModelChoice
 from tabapp.tui.parts.lines import KeyBar
 from tabapp.tui.screens import predict
+from tabapp.tui.screens.jump import Jump
 from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.session.prediction import Prediction
 from tabapp.tui.widgets.leaderboard import Leaderboard
@@ -82,6 +83,7 @@ CASES: dict[str, Case] = {
     "run.finish": Case(dialog(Decision, "Finish now?")),
     "run.sort": Case(changes(lambda screen: screen.query_one(Leaderboard).sort)),
     "run.filter": Case(asks_for_text),
+    "run.copy": Case(copies("LightGBM")),
     "run.charts": Case(says("All panels are shown")),
     "run.next_target": Case(says("single target")),
     "models.mark": Case(changes(lambda screen: screen.query_one("#models").marked)),
@@ -152,6 +154,11 @@ CASES: dict[str, Case] = {
     "run.export": Case(dialog(Ask, "Export the bundle", "./wine.tabapp"), "after"),
     **{f"view.{view}": Case(shows(view), "after", before=keys("8" if view != "log" else "1")) for _, view, _ in TABS},
     "app.theme": Case(lambda driver: lambda: isinstance(driver.app.screen, CommandPalette) and "nord" in driver.text(), "after"),
+    "app.zoom": Case(changes(lambda screen: screen.has_class("-zoomed")), "after", after=keys("z")),
+    "app.jump": Case(lambda driver: lambda: isinstance(driver.app.screen, Jump), "after", after=keys("escape")),
+    "app.copy_table": Case(copies("LightGBM", "\t"), "after"),
+    "app.copy_markdown": Case(copies("| LightGBM"), "after"),
+    "app.save_panel": Case(dialog(Ask, "Save “Models” as", "-models.svg"), "after"),
     "app.help": Case(dialog(Reading, "Help", "All models of the run"), "after"),
     "app.suspend": Case(says("There is no shell to return to here"), "after"),
     "app.palette": Case(lambda driver: lambda: isinstance(driver.app.screen, CommandPalette), "after"),

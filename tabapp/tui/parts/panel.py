@@ -22,7 +22,7 @@ def set_titles(widget: Widget, title: str | None = None, subtitle: str | None = 
             setattr(widget, name, Content(text))
 
 
-class Panel(Widget, Generic[Facts]):
+class Panel(Widget, Generic[Facts], can_focus=True):
     """Base of panels: subclasses draw their facts at a size in cells."""
 
     def __init__(self, title: str, *, id: str | None = None) -> None:  # noqa: A002
@@ -43,6 +43,10 @@ class Panel(Widget, Generic[Facts]):
     def draw(self, facts: Facts, width: int, height: int) -> Sequence[Content]:
         """Lines for a size in cells; anything beyond is cut off."""
         raise NotImplementedError
+
+    def numbers(self) -> Sequence[Sequence[object]]:
+        """The numbers that are drawn, as rows below a row of titles, to be saved; nothing for panels of text."""
+        return ()
 
     def render(self) -> Content:
         width, height = self.size

@@ -156,6 +156,11 @@ class Table(ScrollView, can_focus=True):
         return self._rows[self._index].key if self._rows else None
 
     @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns, also those for which there is no room."""
+        return self._columns
+
+    @property
     def rows(self) -> tuple[Row, ...]:
         """The rows shown, in order."""
         return self._rows

@@ -13,6 +13,8 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from tabapp.tui.chrome.actions import View, has_started
+from tabapp.tui.chrome.panel_files import as_tsv, row_under_cursor
+from tabapp.tui.chrome.zoom import ZOOMED, panel_around, unzoom, zoom
 from tabapp.tui.parts.lines import Header, KeyBar, StatusLine, Tabs
 from tabapp.tui.parts.table import Table
 from tabapp.tui.session.host import Host
@@ -131,6 +133,32 @@ class RunView(Screen[None]):
     def flash(self) -> None:
         """Highlight a new best score for a second."""
 
+    def panel_in_focus(self) -> Widget:
+        """The panel that has the focus, with the box around it; the main one if none has."""
+        focused = self.focused
+        inside = focused is not None and self.query_one("#body") in focused.ancestors
+        return panel_around(focused if inside and focused is not None else self.query_one(self.MAIN, Widget))
+
+    def table_in_focus(self) -> Table | None:
+        """The table that has the focus, or the main one; None on a screen without."""
+        main = self.query_one(self.MAIN, Widget)
+        chosen = self.focused if isinstance(self.focused, Table) else main
+        return chosen if isinstance(chosen, Table) else None
+
+    def toggle_zoom(self) -> None:
+        """Fill the screen with the panel in focus, or show all panels again."""
+        if not unzoom(self):
+            zoom(self, self.panel_in_focus())
+        self.call_after_refresh(self.redraw)
+
+    def action_copy_row(self) -> None:
+        table = self.table_in_focus()
+        rows = row_under_cursor(table) if table is not None else []
+        if rows:
+            self.tabapp.copy(as_tsv(rows[1:]))
+        else:
+            self.warn("There is no row under the cursor.")
+
     def set_filter(self, text: str) -> None:
         """Show only rows that contain a text."""
 
@@ -152,6 +180,9 @@ class RunView(Screen[None]):
             event.stop()
             self.query_one("#filter", Input).value = ""
             self._close_filter()
+        elif event.key == "escape" and self.has_class(ZOOMED):
+            event.stop()
+            self.toggle_zoom()
 
     def _close_filter(self) -> None:
         self.remove_class("-filtering")
