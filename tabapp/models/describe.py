@@ -104,7 +104,7 @@ class ModelDescription:
 
     Attributes:
         name, title, family, paper, tasks, requires: as in `Plugin`.
-        starts_first, has_attention, has_attention_maps, can_impute, contains_training_rows: as in `Plugin`.
+        starts_first, has_attention, has_attention_maps, predicts_from_rows, can_impute, contains_training_rows: as in `Plugin`.
         text: docstring of the plugin class, without departures.
         departures: differences from the paper, with their reasons, from `NOTE[DIFF]` paragraphs in the model's modules.
         recipe: the arrays that it takes.
@@ -126,6 +126,7 @@ class ModelDescription:
     starts_first: bool
     has_attention: bool
     has_attention_maps: bool
+    predicts_from_rows: bool
     can_impute: bool
     contains_training_rows: bool
     text: str
@@ -168,6 +169,7 @@ def describe(
         starts_first=plugin.starts_first,
         has_attention=plugin.has_attention,
         has_attention_maps=plugin.has_attention_maps,
+        predicts_from_rows=plugin.predicts_from_rows,
         can_impute=plugin.can_impute,
         contains_training_rows=plugin.contains_training_rows,
         text=_without_departures(type(plugin).__doc__),

@@ -58,6 +58,7 @@ def _facts(model: ModelDescription) -> str:
         ["Starts with the first models", _yes(model.starts_first)],
         ["Reports attention per feature", _yes(model.has_attention)],
         ["Reports attention by layer and head", _yes(model.has_attention_maps)],
+        ["Predicts from other rows, shown by `diagnose --rows`", _yes(model.predicts_from_rows)],
         ["Imputes missing cells", _yes(model.can_impute)],
         ["Stores training rows in the bundle", _yes(model.contains_training_rows)],
     ]

@@ -65,10 +65,11 @@ def measure_rows(run: FinishedRun, model: str | None = None, seconds: float | No
     deadline = None if seconds is None else time.monotonic() + seconds
     folds = _folds(run, candidate)
     measured = measure(folds)
+    run.report(0.1)
     plain = np.concatenate([fold.stored.predict(fold.table) for fold in folds])
     corruption = _corruption(run, folds, deadline)
     few = _from_few(run, folds, plain, deadline)
-    deletion = _deletion(folds, spread(plain), run.plan.seed, deadline)
+    deletion = _deletion(run, folds, spread(plain), deadline)
     is_complete = corruption["n_corrupted"] == len(plain) and few and deletion is not None
     return BetweenRowsReady(
         model=candidate.model,
@@ -151,6 +152,7 @@ def _corruption(run: FinishedRun, folds: Sequence[FoldRows], deadline: float | N
     rows: list[Array] = []
     seed = run.plan.seed
     for number, fold in enumerate(folds):
+        run.report(0.1 + 0.2 * number / len(folds))
         if number and deadline is not None and time.monotonic() > deadline:
             break
         corrupted = corrupted_predictions(fold.stored, fold.table, seed + number, together=TOGETHER, deadline=deadline)
@@ -200,7 +202,8 @@ def _from_few(
     rows = _spread_out(folds, FEW_ROWS)
     by_weight: list[Array] = []
     at_random: list[Array] = []
-    for fold, number, _ in rows:
+    for fold, number, place in rows:
+        run.report(0.3 + 0.3 * place / len(plain))
         if deadline is not None and time.monotonic() > deadline:
             return ()
         kept = predictions_from_few(fold, number, SHARES, run.plan.seed)
@@ -227,7 +230,7 @@ def _from_few(
     return tuple(found)
 
 
-def _deletion(folds: Sequence[FoldRows], size: float, seed: int, deadline: float | None) -> Deletion | None:
+def _deletion(run: FinishedRun, folds: Sequence[FoldRows], size: float, deadline: float | None) -> Deletion | None:
     """Algorithm 2 for as many rows as the time allows; None without any."""
 
     def scale(prediction: Floats) -> float:
@@ -237,9 +240,11 @@ def _deletion(folds: Sequence[FoldRows], size: float, seed: int, deadline: float
 
     shares: list[float] = []
     kept: list[tuple[float, float, float]] = []
+    seed, total = run.plan.seed, sum(map(len, folds))
     smaller = {id(fold): fold.with_some(DELETED_FROM, seed) for fold in folds}
     for each, number, place in _spread_out(folds, DELETED_ROWS):
         fold = smaller[id(each)]
+        run.report(0.6 + 0.4 * place / total)
         found = deletion_distances(fold, number, scale, seed + place, most_tries=MOST_TRIES, deadline=deadline)
         if found is None:
             break

@@ -360,5 +360,6 @@ ANALYSIS = Analysis(
         note="which rows do predictions rest on?",
         of_model=True,
         is_offered=lambda state: bool(models_of_rows(state)),
+        needs="a model that predicts from rows, such as npt, tabr or modern_nca",
     ),
 )
