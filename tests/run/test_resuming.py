@@ -31,7 +31,7 @@ def test_stopped_run_keeps_its_configuration(tmp_path):
     assert (config.budget, config.trials) == (folder.config().budget, folder.config().trials)
 
 
-def test_active_run_is_rejected(tmp_path):
+def test_a_finished_run_that_is_analyzed_is_rejected(tmp_path):
     folder = write_run(tmp_path)
-    with folder.lock(), pytest.raises(RunBusy, match="is running"):
+    with folder.lock(), pytest.raises(RunBusy, match="has ended, and another process is analyzing it"):
         resumed_config(folder, None, 9)
