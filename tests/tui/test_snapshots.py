@@ -252,8 +252,8 @@ PANELS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
 }
 STATES: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
     "run-paused": ("prices", paused, going("1")),
-    "confusion": ("wine", after, going("3", "right", move="mlp")),
-    "residuals": ("prices", after, going("3", "right", "right", move="linear")),
+    "confusion": ("wine", after, going("3", move="mlp")),
+    "residuals": ("prices", after, going("3", "right", move="linear")),
 }
 DIALOGS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
     "failed-model": ("cancer", after, going("1", "enter", move="mlp")),

@@ -168,7 +168,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("models.ensemble", "i", "ensemble", "models", DURING, "model: exclude from or include in the ensemble", "",
            "Exclude the model under the cursor from the ensemble, or include it again."),
     Action("models.picture", "right,l", "picture(1)", "models", ALWAYS, "chart: next", "Chart",
-           "Show the next chart: learning curve, confusion matrix, ROC, calibration or residuals."),
+           "Show the next chart: confusion matrix, ROC, precision and recall, gain, calibration, residuals or learning curve."),
     Action("models.picture.previous", "left,h", "picture(-1)", "models", ALWAYS, "chart: previous", "",
            "Show the previous chart."),
     Action("models.charts", "c", "charts", "models", ALWAYS, "panels: switch between numbers and charts", "",

@@ -105,7 +105,9 @@ PANELS: dict[str, tuple[str, str]] = {
     ),
     "pictures": (
         "Charts",
-        "←/→ change the chart. Learning curve: the score on the validation rows for early stopping after each number of "
+        "The first line names the charts: the shown one is marked, and faint ones cannot be drawn yet. ←/→ change the "
+        "chart, z fills the screen with it, and S saves its picture or numbers. "
+        "Learning curve: the score on the validation rows for early stopping after each number of "
         "trees or epochs, one line per fold. All other charts use out-of-fold predictions. Confusion matrix: rows by true "
         "class (down) and predicted class (across); recall is the share of a class that is found, precision the share of "
         "a prediction that is correct. ROC: true positive rate (up) against false positive rate (across); the dotted line "

@@ -10,6 +10,7 @@ from tabapp.run.record import events as ev
 from tabapp.run.record.state import format_score
 from tabapp.run.texts.diagnoses import lift_at
 from tabapp.tui.content import Content
+from tabapp.tui.parts.chart_numbers import chart_numbers
 from tabapp.tui.parts.panel import Panel, set_titles
 from tabapp.tui.viewmodels.model_card import Comparison, ModelCard
 from tabapp.tui.viewmodels.texts import MUTED, brief, keep_end
@@ -21,29 +22,42 @@ FAINT = "$foreground 40%"
 Draw = Callable[[ev.EvaluationReady, int, int, str], list[Content]]
 """Draws one evaluation at a width and height in a style."""
 
-CURVES = ("learning", "Learning curve")
+CURVES = ("learning", "Learning curve", "Curve")
 CLASSES = (
+    ("confusion", "Confusion", "Confusion"),
+    ("roc", "ROC", "ROC"),
+    ("precision_recall", "Precision and recall", "PR"),
+    ("gain", "Cumulative gain", "Gain"),
+    ("calibration", "Calibration", "Calibration"),
     CURVES,
-    ("confusion", "Confusion"),
-    ("roc", "ROC"),
-    ("precision_recall", "Precision and recall"),
-    ("gain", "Cumulative gain"),
-    ("calibration", "Calibration"),
 )
+"""The charts of a classification, the most useful first: kind, title, and name in the strip."""
 AXES = {"roc": ("false", "true positive rate"), "precision_recall": ("recall", "precision"),
         "gain": ("share of rows", "share of positive rows")}  # fmt: skip
-NUMBERS = (CURVES, ("density", "Predicted and true"), ("residuals", "Residuals"), ("bands", "Residuals by prediction"))
+NUMBERS = (
+    ("density", "Predicted and true", "Predicted"),
+    ("residuals", "Residuals", "Residuals"),
+    ("bands", "Residuals by prediction", "By prediction"),
+    CURVES,
+)
+TALL = 14
+"""Least lines of a panel in which the strip may take a second one."""
 
 
 @dataclass(frozen=True)
 class PictureFacts:
-    """One of the available charts; `place` counts from 0."""
+    """One of the charts of the task.
+
+    Attributes:
+        place: counts from 0.
+        strip: the names of all charts, and whether each can be drawn now.
+    """
 
     comparison: Comparison
     kind: str
     title: str
     place: int
-    number: int
+    strip: tuple[tuple[str, bool], ...]
 
     @property
     def evaluations(self) -> list[ev.EvaluationReady | None]:
@@ -51,12 +65,43 @@ class PictureFacts:
         return [card.evaluation for card in self.comparison.cards]
 
 
-def picture_facts(comparison: Comparison, index: int) -> PictureFacts:
-    """The facts of a chart; `index` wraps around the charts of the task."""
+def picture_facts(comparison: Comparison, index: int | None) -> PictureFacts:
+    """The facts of a chart; `index` wraps around the charts of the task, and None is the first that can be drawn."""
     kinds = NUMBERS if comparison.is_regression else CLASSES
-    place = index % len(kinds)
-    kind, title = kinds[place]
-    return PictureFacts(comparison, kind, title, place, len(kinds))
+    drawn = [any(_can_draw(card, kind) for card in comparison.cards) for kind, _, _ in kinds]
+    place = (drawn.index(True) if True in drawn else 0) if index is None else index % len(kinds)
+    kind, title, _ = kinds[place]
+    strip = tuple((short, can) for (_, _, short), can in zip(kinds, drawn, strict=True))
+    return PictureFacts(comparison, kind, title, place, strip)
+
+
+def _can_draw(card: ModelCard, kind: str) -> bool:
+    if kind == "learning":
+        return any(card.curves)
+    if card.evaluation is None:
+        return False
+    return kind not in AXES or bool(getattr(card.evaluation, kind))
+
+
+def strip_lines(facts: PictureFacts, width: int, most: int) -> list[Content]:
+    """The names of all charts: the shown one marked, those that cannot be drawn faint; around the shown one if there is no room."""
+    parts = [
+        Content.styled(name, "bold $background on $primary" if n == facts.place else "" if can else FAINT)
+        for n, (name, can) in enumerate(facts.strip)
+    ]
+    lines: list[Content] = []
+    for part in parts:
+        joined = Content.assemble(lines[-1], (" · ", FAINT), part) if lines else part
+        if lines and joined.cell_length <= width:
+            lines[-1] = joined
+        else:
+            lines.append(part)
+    if len(lines) <= most:
+        return lines
+    here = next(
+        n for n, line in enumerate(lines) if any(span.style == "bold $background on $primary" for span in line.spans)
+    )
+    return lines[here : here + most] if here + most <= len(lines) else lines[-most:]
 
 
 def comparison_title(facts: Comparison, title: str) -> str:
@@ -75,9 +120,16 @@ class Pictures(Panel[PictureFacts]):
         for glyph, card in zip(GLYPHS, cards, strict=False):
             mark = f"{glyph} " if len(cards) > 1 else ""
             title += f" · {mark}of {card.evaluated}" if card.evaluated else ""
-        set_titles(self, title, f"←/→ chart {facts.place + 1} of {facts.number}")
+        set_titles(self, title, f"←/→ chart {facts.place + 1} of {len(facts.strip)}")
 
     def draw(self, facts: PictureFacts, width: int, height: int) -> list[Content]:
+        strip = strip_lines(facts, width, 2 if height >= TALL else 1)
+        return [*strip, *self._chart(facts, width, max(1, height - len(strip)))]
+
+    def numbers(self) -> list[list[object]]:
+        return chart_numbers(self._facts) if self._facts is not None else []
+
+    def _chart(self, facts: PictureFacts, width: int, height: int) -> list[Content]:
         if facts.kind == "learning":
             return learning_curves(facts.comparison.cards, width, height)
         known = [evaluation for evaluation in facts.evaluations if evaluation is not None]
@@ -190,17 +242,18 @@ def curve(facts: PictureFacts, width: int, height: int) -> list[Content]:
     is_precision = facts.kind == "precision_recall"
     words: list[Content] = []
     layers: list[list[str]] = []
-    rows = max(1, height - 1 - len([each for each in facts.evaluations if each is not None]))
+    for glyph, style, each in zip(GLYPHS, STYLES, facts.evaluations, strict=False):
+        if each is not None:
+            words += Content.assemble((f"{glyph} ", f"bold {style}"), _curve_words(each, facts.kind)).wrap(width)
+    rows = max(1, height - 1 - len(words))
     labels = charts.axis_labels(0.0, 1.0, rows, share_label)
     room = max(1, width - len(labels[0]) - 1)
     known = next(each for each in facts.evaluations if each is not None)
     layers.append(_level(known.base_rate, room, rows) if is_precision else charts.diagonal(room, rows))
-    for glyph, style, each in zip(GLYPHS, STYLES, facts.evaluations, strict=False):
+    for each in facts.evaluations:
         points: tuple[tuple[float, float], ...] = () if each is None else getattr(each, facts.kind)
         square = (0.0, 1.0)
         layers.append(charts.braille_line(list(points), room, rows, x_range=square, y_range=square))
-        if each is not None:
-            words.append(Content.assemble((f"{glyph} ", f"bold {style}"), _curve_words(each, facts.kind)))
     x_axis, y_axis = AXES[facts.kind]
     drawn = layered(layers, (FAINT, *STYLES))
     lines = framed(labels, drawn, ends("0", f"{x_axis} → · ↑ {y_axis}", "1", room), room)
@@ -230,14 +283,14 @@ def calibration(facts: PictureFacts, width: int, height: int) -> list[Content]:
     shown = [
         (glyph, style, each) for glyph, style, each in zip(GLYPHS, STYLES, facts.evaluations, strict=False) if each
     ]
-    rows = max(1, height - 1 - 2 * len(shown))
+    words = [line for glyph, style, each in shown for line in _calibration_words(glyph, style, each).wrap(width)]
+    rows = max(1, height - 1 - len(shown) - len(words))
     labels = charts.axis_labels(0.0, 1.0, rows, share_label)
     room = max(1, width - len(labels[0]) - 1)
     square, under = (0.0, 1.0), " " * (len(labels[0]) + 1)
     layers, styles = [charts.diagonal(room, rows)], [FAINT]
-    words: list[Content] = []
     counts: list[Content] = []
-    for glyph, style, each in shown:
+    for _, style, each in shown:
         for row in each.calibration if len(shown) == 1 else ():
             ends_of = [(row.predicted, row.low), (row.predicted, row.high)]
             layers.append(charts.braille_line(ends_of, room, rows, x_range=square, y_range=square))
@@ -245,17 +298,20 @@ def calibration(facts: PictureFacts, width: int, height: int) -> list[Content]:
         points = [(row.predicted, row.observed) for row in each.calibration]
         layers.append(charts.braille_line(points, room, rows, x_range=square, y_range=square))
         styles.append(style)
-        error = format_score(each.calibration_error)
-        of_what = f"“{each.positive}”" if each.positive else "the most probable class"
-        if each.uncalibrated_error is not None:
-            error += f" ({format_score(each.uncalibrated_error)} before)"
-        words.append(Content.assemble((f"{glyph} ", f"bold {style}"), f"calibration error {error} · {of_what}"))
         bins = [0] * 10
         for row in each.calibration:
             bins[min(9, int(row.predicted * 10))] += row.count
         counts.append(Content.assemble(under, (charts.bars(bins, room, 1)[0], style)))
     lines = framed(labels, layered(layers, styles), ends("0", "predicted → · ↑ came true", "1", room), room)
     return [*words, *lines[:-1], *counts, lines[-1]]
+
+
+def _calibration_words(glyph: str, style: str, each: ev.EvaluationReady) -> Content:
+    error = format_score(each.calibration_error)
+    of_what = f"“{each.positive}”" if each.positive else "the most probable class"
+    if each.uncalibrated_error is not None:
+        error += f" ({format_score(each.uncalibrated_error)} before)"
+    return Content.assemble((f"{glyph} ", f"bold {style}"), f"calibration error {error} · {of_what}")
 
 
 # -- grids and bars -----------------------------------------------------------------------------------------------
@@ -324,8 +380,14 @@ def _shades(
         right = drawn[row * cell : (row + 1) * cell]
         parts = (drawn[: row * cell], style), (right, "bold $accent"), (drawn[(row + 1) * cell :], style)
         lines.append(Content.assemble(name, " ", *parts, (f" {_percent(found)}", MUTED)))
-    note = f"true ↓ predicted → in the same order; {_rows(shown)}, recall at the right"
-    return [*lines[: max(1, height - 1)], *Content.styled(note, MUTED).wrap(width)]
+    note = Content.styled(f"true ↓ predicted → in the same order; {_rows(shown)}, recall at the right", MUTED).wrap(
+        width
+    )
+    room = max(1, height - len(note))
+    if len(lines) > room:
+        hidden = len(lines) - room + 1
+        lines = [*lines[: room - 1], Content.styled(f"… {hidden} more · z fills the screen", "$warning")]
+    return [*lines, *note]
 
 
 def density(shown: ev.EvaluationReady, width: int, height: int, style: str) -> list[Content]:

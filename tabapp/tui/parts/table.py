@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -46,6 +47,7 @@ class Row:
 
 
 GAP = 2
+TRIAL = re.compile(r" #\d+$")
 
 
 def fit_widths(columns: Sequence[Column], natural: Sequence[int], available: int) -> list[int]:
@@ -87,6 +89,15 @@ def _same_row(one: Row, other: Row) -> bool:
 
 def _same(rows: Sequence[Row], others: Sequence[Row]) -> bool:
     return len(rows) == len(others) and all(map(_same_row, rows, others))
+
+
+def _cut(cell: Content, width: int) -> Content:
+    """A cell cut to a width; the number of a trial at its end stays: "FT-Transf… #12"."""
+    trial = TRIAL.search(cell.plain)
+    if cell.cell_length <= width or trial is None or trial.end() - trial.start() > width - 2:
+        return cell.truncate(width, ellipsis=True)
+    kept = cell[trial.start() :]
+    return cell[: trial.start()].truncate(width - kept.cell_length, ellipsis=True) + kept
 
 
 class Table(ScrollView, can_focus=True):
@@ -244,7 +255,7 @@ class Table(ScrollView, can_focus=True):
         for column, width, cell in zip(self._columns, self._widths, cells, strict=True):
             if not width:
                 continue
-            fitted = cell.truncate(width, ellipsis=True)
+            fitted = _cut(cell, width)
             room = width - fitted.cell_length
             parts.append(fitted.pad_left(room) if column.align == "right" else fitted.pad_right(room))
         return Content(" ") + Content(" " * GAP).join(parts)

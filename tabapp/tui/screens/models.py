@@ -15,7 +15,7 @@ from tabapp.tui.parts.pictures import Pictures, picture_facts
 from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import NO_MODEL
 from tabapp.tui.screens.steerable import SteerableView
-from tabapp.tui.viewmodels.model_card import model_card
+from tabapp.tui.viewmodels.model_card import ModelCard, model_card
 from tabapp.tui.viewmodels.model_details import model_details
 from tabapp.tui.viewmodels.texts import Snapshot
 from tabapp.tui.widgets.model_panels import CardFacts, Folds, Models, Parameters, comparison
@@ -30,7 +30,7 @@ class ModelsView(SteerableView):
     BINDINGS: ClassVar = bindings_for("models")
 
     _shown_model: str | None = None
-    _picture = 0
+    _picture: int | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,9 +60,13 @@ class ModelsView(SteerableView):
                 models.move_to_key(chosen)
         self._draw_card(snapshot)
 
-    def _draw_card(self, snapshot: Snapshot) -> None:
+    def _cards(self, snapshot: Snapshot) -> tuple[ModelCard, ...]:
+        """The models to show."""
         cards = [model_card(snapshot.state, model) for model in self.query_one(Models).compared]
-        facts = comparison(snapshot, tuple(card for card in cards if card is not None))
+        return tuple(card for card in cards if card is not None)
+
+    def _draw_card(self, snapshot: Snapshot) -> None:
+        facts = comparison(snapshot, self._cards(snapshot))
         self.query_one(CardFacts).show(facts)
         self.query_one(Folds).show(facts)
         self.query_one(Parameters).show_comparison(facts)
@@ -118,7 +122,8 @@ class ModelsView(SteerableView):
         if not self.query_one(Models).compared:
             self.warn(NO_MODEL)
             return
-        self._picture += step
+        facts = comparison(self.snapshot, self._cards(self.snapshot))
+        self._picture = picture_facts(facts, self._picture).place + step
         self._draw_card(self.snapshot)
 
     def action_charts(self) -> None:

@@ -29,7 +29,7 @@ async def test_a_model_is_shown_in_full(tmp_path, monkeypatch, size):
             await driver.sees("Learning curve", "step 8")
         else:
             await driver.press("c")
-            await driver.sees("Learning curve", "step 8", "chart 1 of 6")
+            await driver.sees("Learning curve", "step 8", "chart 6 of 6")
             assert "Hyperparameters" not in driver.text()
 
 
@@ -57,7 +57,7 @@ async def test_two_marked_models_stand_side_by_side(tmp_path, monkeypatch, size)
         models = models_of(driver)
         first, second = models.rows[1].key, models.rows[2].key
         await driver.until(lambda: models.compared == (first, second))
-        await driver.sees("⇄", "2 of 2 differ from each other")
+        await driver.sees("⇄", "2 of 2 that both have")
         await driver.press("space", "G")
         assert models.compared == (first, second), "both are marked, so the cursor does not matter"
         await driver.press("space")
@@ -73,18 +73,17 @@ async def test_arrows_go_through_the_pictures_of_a_classification(tmp_path, monk
         await driver.press("down", "3", *(["c"] if size == NARROW else []))
         await driver.until(lambda: models_of(driver).key == "catboost")
         await driver.sees("412 kB")
-        await driver.press("right")
-        await driver.sees("Confusion", "478", "257", "recall", "75%", "82.5% of 891 rows")
+        await driver.sees("Confusion · ROC · PR", "478", "257", "recall", "75%", "82.5% of 891 rows")
         await driver.press("right")
         await driver.sees("ROC", "area 0.8789", "“1” against the rest", "true positive rate")
         await driver.press("right")
         await driver.sees("Precision and recall", "average precision 0.8412", "recall →")
         await driver.press("right")
-        await driver.sees("Cumulative gain", "chart 5 of 6")
+        await driver.sees("Cumulative gain", "chart 4 of 6")
         await driver.press("right")
-        await driver.sees("Calibration", "calibration error 0.0312", "came true", "chart 6 of 6")
+        await driver.sees("Calibration", "calibration error 0.0312", "came true", "chart 5 of 6")
         await driver.press("right")
-        await driver.sees("Learning curve", "chart 1 of 6")
+        await driver.sees("Learning curve", "chart 6 of 6")
         await driver.press("left")
         await driver.sees("Calibration")
 
@@ -92,7 +91,7 @@ async def test_arrows_go_through_the_pictures_of_a_classification(tmp_path, monk
 async def test_an_evaluation_of_an_earlier_trial_is_marked(tmp_path, monkeypatch):
     old = msgspec.structs.replace(evaluations.binary(trial=0), identity="an-earlier-one")
     async with drive(tmp_path, monkeypatch, [*recordings.running(), old], attach=True) as driver:
-        await driver.press("down", "3", "right")
+        await driver.press("down", "3")
         await driver.until(lambda: models_of(driver).key == "catboost")
         await driver.sees("Confusion · of trial 0")
         assert "412 kB" not in driver.text()
@@ -107,12 +106,12 @@ async def test_arrows_go_through_the_pictures_of_a_regression(tmp_path, monkeypa
         for event in recordings.running()
     ]
     async with drive(tmp_path, monkeypatch, [*events, evaluations.regression()], size=size, attach=True) as driver:
-        await driver.press("down", "3", *(["c"] if size == NARROW else []), "right")
+        await driver.press("down", "3", *(["c"] if size == NARROW else []))
         await driver.sees("Predicted and true", "predicted →", "46.6", "█", "░")
         await driver.press("right")
         await driver.sees("Residuals", "true minus predicted", "median 0.02", "half -1.5 … 1.4", "┃")
         await driver.press("right")
-        await driver.sees("Residuals by prediction", "chart 4 of 4", "-5.5", "5.5")
+        await driver.sees("Residuals by prediction", "chart 3 of 4", "-5.5", "5.5")
 
 
 async def test_two_models_share_a_picture(tmp_path, monkeypatch):
@@ -124,7 +123,7 @@ async def test_two_models_share_a_picture(tmp_path, monkeypatch):
         models_of(driver).move_to_key("xgboost")
         await driver.sees("⇄")
         await driver.sees("95 %      0.8579 … 0.8999", "0.8473 … 0.8893")
-        await driver.press("right", "right")
+        await driver.press("right")
         await driver.sees("● area 0.8789", "◆ area 0.8789")
         await driver.press("left")
         assert driver.text().count("recall") == 2
@@ -133,15 +132,49 @@ async def test_two_models_share_a_picture(tmp_path, monkeypatch):
 async def test_many_classes_are_shades_with_their_recall(tmp_path, monkeypatch):
     events = [*recordings.running(), evaluations.multiclass(14)]
     async with drive(tmp_path, monkeypatch, events, attach=True) as driver:
-        await driver.press("down", "3", "right")
+        await driver.press("down", "3")
         await driver.sees("class 13", "56%", "true ↓ predicted →", "5,000 rows drawn by lot")
         await driver.press("right")
         await driver.sees("mean over classes")
 
 
+async def test_classes_without_room_are_counted_and_fit_when_zoomed(tmp_path, monkeypatch):
+    events = [*recordings.running(), evaluations.multiclass(26)]
+    async with drive(tmp_path, monkeypatch, events, size=(110, 24), attach=True) as driver:
+        await driver.press("down", "3")
+        await driver.sees("more · z fills the screen")
+        assert "class 25" not in driver.text()
+        models_of(driver).screen.query_one("#pictures").focus()
+        await driver.pilot.resize_terminal(110, 36)
+        await driver.press("z")
+        await driver.sees("class 25")
+        assert "z fills the screen" not in driver.text()
+
+
+async def test_the_numbers_of_each_chart_can_be_saved(tmp_path, monkeypatch):
+    events = [*recordings.running(), evaluations.binary()]
+    async with drive(tmp_path, monkeypatch, events, attach=True) as driver:
+        await driver.press("down", "3")
+        await driver.sees("478")
+        pictures = models_of(driver).screen.query_one("#pictures")
+        shown = {}
+        for _ in range(6):
+            rows = pictures.numbers()
+            shown[pictures._facts.kind] = rows
+            assert len({len(row) for row in rows}) <= 1, "each row has a cell for each title"
+            await driver.press("right")
+        assert shown["confusion"][0] == ["model", "true", "0", "1"]
+        assert shown["confusion"][1][2] == 478
+        assert shown["roc"][0] == ["model", "false_positive_rate", "true_positive_rate"]
+        assert shown["learning"][0] == ["model", "fold", "step", "score"]
+        assert all(len(shown[kind]) > 2 for kind in ("confusion", "roc", "calibration", "learning"))
+
+
 async def test_a_model_without_pictures_says_when_they_come(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
-        await driver.press("down", "3", "right")
+        await driver.press("down", "3")
+        await driver.sees("step 8")
+        await driver.press("right")
         await driver.sees("Drawn from out-of-fold predictions")
 
 
