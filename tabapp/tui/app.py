@@ -30,6 +30,7 @@ from tabapp.run.record.folder import RunFolder, default_runs_dir
 from tabapp.run.record.state import RunState, history_until_now
 from tabapp.tui.chrome.actions import TABS, View, bindings_for, has_started, phase_of
 from tabapp.tui.chrome.clipboard import copy
+from tabapp.tui.chrome.contrast import readable
 from tabapp.tui.chrome.crash_report import report_crash
 from tabapp.tui.chrome.keymap import use_keys
 from tabapp.tui.chrome.stylesheet import CachedStylesheet
@@ -121,6 +122,10 @@ class TabappApp(App[None], inherit_bindings=False):
         self._toasts = Notifications(self)
         self._printable = PrintableFilter()
         self._typed = TypeAhead(self, super().on_event)
+
+    def get_css_variables(self) -> dict[str, str]:
+        self.theme_variables = readable(super().get_css_variables())
+        return self.theme_variables
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), self._printable]
@@ -255,6 +260,7 @@ class TabappApp(App[None], inherit_bindings=False):
     # -- life cycle -----------------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
+        self.set_class(self.no_color, "-no-color")
         self.set_class(self.console.color_system == "standard" and not self.is_headless, "-sixteen")
         self.app_resume_signal.subscribe(self, self._draw_again)
         # The engine starts after the first frame, which it would slow down.

@@ -121,7 +121,7 @@ def test_terminal_types(open_terminal, finished, tmp_path, name, width, height, 
         assert not re.search(r"\x1b\[[\d;]*\b(3|9)[1-6]m", colored)
     elif environment.get("TERM") == "linux":
         assert not re.search(r"[34]8;[25];", colored), "sixteen colors only"
-        assert re.search(r"\x1b\[[\d;]*44m", colored), "the cursor row is highlighted"
+        assert re.search(r"\x1b\[(?:[\d;]*;)?7(?:;[\d;]*)?m", colored), "the cursor row is reversed"
     else:
         assert any(len(set(hue)) > 1 for hue in HUE.findall(colored)), "colors are present without NO_COLOR"
     terminal.keys("q")

@@ -13,6 +13,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.style import Style
 from textual.visual import Visual
 
 from tabapp.printable import one_line
@@ -240,8 +241,7 @@ class Table(ScrollView, can_focus=True):
             style = self.get_visual_style("table--header")
             line = self._line([Content(one_line(column.title)) for column in self._columns])
         elif index < len(self._rows):
-            cursor = "table--cursor" if self.has_focus else "table--cursor-blurred"
-            style = self.get_visual_style(cursor) if index == self._index else self.visual_style
+            style = self._cursor_style() if index == self._index else self.visual_style
             line = self._line(self._rows[index].cells)
         else:
             style = self.visual_style
@@ -249,6 +249,11 @@ class Table(ScrollView, can_focus=True):
         across = max(width, self.virtual_size.width) if self._wide else width
         strips = Visual.to_strips(self, line.truncate(across, ellipsis=not self._wide, pad=True), across, 1, style)
         return strips[0].crop(scroll_x, scroll_x + width) if strips else Strip.blank(width, style.rich_style)
+
+    def _cursor_style(self) -> Style:
+        name = "table--cursor" if self.has_focus else "table--cursor-blurred"
+        # Textual leaves "reverse" out of the visual style.
+        return self.get_visual_style(name) + Style(reverse=bool(self.get_component_styles(name).text_style.reverse))
 
     def _line(self, cells: Sequence[Content]) -> Content:
         parts: list[Content] = []
