@@ -58,8 +58,8 @@ def partly_labeled(unlabeled: Table | None, n_labeled: int) -> Table | None:
     places = np.flatnonzero(np.isfinite(unlabeled.others).any(axis=1))
     if not len(places):
         return None
-    step = -(-len(places) // (MOST_PARTLY_LABELED * n_labeled))
-    return unlabeled.take(places[::step])
+    n = min(len(places), MOST_PARTLY_LABELED * n_labeled)
+    return unlabeled.take(places[np.linspace(0, len(places) - 1, n).round().astype(int)])
 
 
 def other_parts(train: Table, others: tuple[OtherTarget, ...], device: torch.device) -> list[OtherPart]:

@@ -69,6 +69,11 @@ def test_rows_with_only_another_target_are_limited_and_evenly_spaced():
     n = 5 * MOST_PARTLY_LABELED
     train = table(np.ones((1, 1)), np.array([1.0]))
     joined = with_partly_labeled(train, "regression", table(np.arange(n, dtype=float)[:, None]))
-    assert joined.numeric[1:, 0].tolist() == list(range(0, n, 5))
+    kept = joined.numeric[1:, 0]
+    assert len(kept) == MOST_PARTLY_LABELED
+    assert (kept[0], kept[-1]) == (0, n - 1)
+    assert set(np.diff(kept)) == {5, 6}
+    few = with_partly_labeled(train, "regression", table(np.arange(3.0)[:, None]))
+    assert few.numeric[1:, 0].tolist() == [0, 1, 2]
     assert with_partly_labeled(train, "regression", None) is train
     assert with_partly_labeled(train, "regression", table(np.full((3, 1), np.nan))) is train
