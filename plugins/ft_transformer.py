@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -45,6 +46,10 @@ class FTTransformerParams(SharingParams, frozen=True, kw_only=True):
         residual_dropout: dropout rate at the end of both branches.
         ffn_factor: hidden size of the feed-forward branch (after ReGLU) divided by the token size.
         token_bias: whether feature tokens have biases; False is the ablation of section 4.5 (Table 3).
+        activation: of the feed-forward branch: "reglu", or "relu", between which the authors saw no strong difference
+            (supplement C.1).
+        normalization: "pre" normalizes the input of each branch, "post" the sum after it, without a normalization before the head
+            (supplement C.1).
         projection: number of tokens to which Linformer's "headwise" matrices project keys and values, as a share of all
             tokens (supplement E.2); 0 disables the projection.
     """
@@ -56,6 +61,8 @@ class FTTransformerParams(SharingParams, frozen=True, kw_only=True):
     residual_dropout: float = 0.0
     ffn_factor: float = 4 / 3
     token_bias: bool = True
+    activation: Literal["reglu", "relu"] = "reglu"
+    normalization: Literal["pre", "post"] = "pre"
     projection: float = 0.0
     learning_rate: float = 1e-4
     weight_decay: float = 1e-5
@@ -94,7 +101,8 @@ class Block(nn.Module):
         self.attention_normalization = None if is_first else nn.LayerNorm(d)
         self.attention = SelfAttention(d, N_HEADS, params.attention_dropout, projected=projected)
         self.ffn_normalization = nn.LayerNorm(d)
-        self.ffn = FeedForward(d, int(d * params.ffn_factor), params.ffn_dropout)
+        gated = params.activation == "reglu"
+        self.ffn = FeedForward(d, int(d * params.ffn_factor), params.ffn_dropout, gated=gated)
         self.residual_dropout = Dropout(params.residual_dropout)
 
     def attended(self, tokens: Tensor) -> Tensor:
@@ -103,11 +111,11 @@ class Block(nn.Module):
 
     def forward(self, tokens: Tensor, *, cls_only: bool) -> Tensor:
         tokens, update = self.branches(tokens, None, cls_only=cls_only)
-        return tokens + update
+        return tokens if update is None else tokens + update
 
     def branches(
         self, tokens: Tensor, update: Tensor | None, *, cls_only: bool, projected: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor | None]:
         """The block without its last addition: tokens + update, for the input and for the output. Sums are thus next to the
         normalization that reads them, and computed with it.
         """
@@ -123,6 +131,31 @@ class Block(nn.Module):
         return tokens, self.residual_dropout(self.ffn(normalized))
 
 
+class PostNormBlock(Block):
+    """One PostNorm Transformer block: LayerNorm(x + Dropout(branch(x))), twice. Shapes as in `Block`.
+
+    The normalizations discard no magnitude of the first tokens, which enter the attention as they are.
+    """
+
+    def __init__(self, params: FTTransformerParams, n_tokens: int) -> None:
+        super().__init__(params, n_tokens, is_first=False)
+
+    def attended(self, tokens: Tensor) -> Tensor:
+        return tokens
+
+    def branches(
+        self, tokens: Tensor, update: Tensor | None, *, cls_only: bool, projected: Tensor | None = None
+    ) -> tuple[Tensor, None]:
+        """The output of the block; there is no update."""
+        assert update is None
+        assert self.attention_normalization is not None
+        attention = self.attention
+        attended = attention(tokens, cls_only=cls_only) if projected is None else attention.of_projected(projected)
+        tokens = tokens[:, :1] if cls_only else tokens
+        tokens = self.attention_normalization(tokens + self.residual_dropout(attended))
+        return self.ffn_normalization(tokens + self.residual_dropout(self.ffn(tokens))), None
+
+
 class FTTransformerNetwork(nn.Module):
     """Tokens of the features, Transformer blocks, and Linear(ReLU(LayerNorm([CLS]))).
 
@@ -136,9 +169,13 @@ class FTTransformerNetwork(nn.Module):
         self.n_encoded_numeric, self.d_encoded = sizes.n_numeric, params.d_token
         self.tokenizer = FeatureTokenizer(sizes.n_numeric, sizes.cardinalities, params.d_token, bias=params.token_bias)
         n_tokens = 1 + sizes.n_numeric + len(sizes.cardinalities)
-        self.blocks = nn.ModuleList([Block(params, n_tokens, is_first=i == 0) for i in range(params.n_layers)])
+        is_post = params.normalization == "post"
+        blocks = range(params.n_layers)
+        self.blocks = nn.ModuleList(
+            [PostNormBlock(params, n_tokens) if is_post else Block(params, n_tokens, is_first=i == 0) for i in blocks]
+        )
         self.has_attention = not params.projection
-        self.normalization = nn.LayerNorm(params.d_token)
+        self.normalization = nn.Identity() if is_post else nn.LayerNorm(params.d_token)
         self.head = Linear(params.d_token, sizes.d_out)
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
@@ -314,7 +351,7 @@ class PretrainedFTTransformer(Pretrained, FTTransformer):
     title = "FT-Transformer, pre-trained"
     paper = f"{FTTransformer.paper}; pre-training: Huang et al. 2020, TabTransformer, section 2"
     params_type = PretrainedFTTransformerParams
-    architecture = ("n_layers", "d_token", "ffn_factor", "token_bias", "projection")
+    architecture = ("n_layers", "d_token", "ffn_factor", "token_bias", "activation", "normalization", "projection")
     task_parts = ("head.", "normalization.")
     most_labeled = 1_000
 

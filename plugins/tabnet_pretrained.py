@@ -75,10 +75,10 @@ class PretrainedTabNet(Pretrained, TabNet):
     architecture = ("n_steps", "width", "n_shared", "n_independent", "virtual_batch_size", "momentum", "relaxation")
     task_parts = ("head.",)
 
-    def learn_rows(self, network: nn.Module, rows: Table, n_steps: int, context: FitContext) -> dict[str, Any]:
+    def learn_rows(self, network: nn.Module, rows: Table, params: Any, context: FitContext) -> dict[str, Any]:
         """Reconstruct hidden features with a decoder, which is not kept."""
         assert isinstance(network, TabNetNetwork)
-        spec = context.features
+        spec, n_steps = context.features, params.pretraining_steps
         decoder = Decoder(len(spec.numeric), spec.cardinalities, network.params)
 
         def loss(numeric: Tensor, categorical: Tensor) -> Tensor:

@@ -130,7 +130,8 @@ class NPT(Plugin):
 
         NOTE[DIFF]: the paper compares eight named variants of NPT-Small with a fixed learning rate and dropout, and tunes nothing
         of NPT-Base. Here any combination may be drawn, the learning rate and dropout are searched too, no masking of features is a
-        choice, and the variant with a cyclic learning rate is left out. On a CPU, the depth and the number of heads are limited.
+        choice, and the variant with a cyclic learning rate is in the preset `npt:small` only. On a CPU, the depth and the number of
+        heads are limited.
         """
         params = self.defaults(task, shape, device)
         wide = device != "cpu"

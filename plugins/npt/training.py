@@ -16,7 +16,7 @@ from tabapp.models.contract import FitContext, Params
 from tabapp.nn.layers.precision import autocast, has_fast_bfloat16
 from tabapp.nn.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from tabapp.nn.training.memory import is_out_of_memory
-from tabapp.nn.training.optimizers import Lamb, Lookahead, clamp_gradients, cosine_down, flat_then_anneal
+from tabapp.nn.training.optimizers import Lamb, Lookahead, clamp_gradients, cosine_down, cyclic, flat_then_anneal
 from tabapp.nn.training.params import OTHERS_SHARE
 from tabapp.nn.training.trainer import CHECKPOINT_SECONDS
 
@@ -46,6 +46,7 @@ class NPTParams(Params, frozen=True, kw_only=True):
             with "attributes" each row attends to itself only.
         learning_rate: learning rate of LAMB.
         flat: share of the steps before the learning rate is annealed.
+        cycles: number of cosine cycles of the learning rate instead (appendix C.1.2); 0 for flat, then annealed.
         n_steps: training steps.
         batch_rows: maximum rows per training step; with all rows, each step uses the whole table.
         feature_masking, target_masking: probability of masking a known entry of a feature or of the target. With a target
@@ -71,6 +72,7 @@ class NPTParams(Params, frozen=True, kw_only=True):
     attention: Attention = "both"
     learning_rate: float = 1e-3
     flat: float = 0.7
+    cycles: int = 0
     n_steps: int = 10_000
     batch_rows: int = 2048
     feature_masking: float = 0.15
@@ -360,7 +362,8 @@ class Steps:
             self.batch_rows = min(self.batch_rows, len(self._strata)) // 2
             batch = self._next_batch()
         clamp_gradients(self._weights, params.max_gradient)
-        self.optimizer.fast.learning_rate = params.learning_rate * flat_then_anneal(progress, params.flat)
+        factor = cyclic(progress, params.cycles) if params.cycles else flat_then_anneal(progress, params.flat)
+        self.optimizer.fast.learning_rate = params.learning_rate * factor
         self.optimizer.step()
         self.n_steps += 1
 

@@ -15,7 +15,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 from zlib import crc32
 
 import msgspec
@@ -46,6 +46,11 @@ ALL_TOKENS = 1.5
 """Cost of computing all tokens of the last layer, relative to [CLS] only, in a network of two layers."""
 LAST_SHARE = 0.1
 """Share of the last steps whose mean loss is reported."""
+
+
+Pretext = Literal["both", "masked", "replaced"]
+"""What pre-training predicts: the content of masked cells, which cells are replaced, or both (sections 2 and 3 of the paper, MLM
+and RTD)."""
 
 
 @runtime_checkable
@@ -100,15 +105,19 @@ class Guesses(nn.Module):
         return values, logits, (columns * self.detector).sum(2) + self.detector_bias
 
 
-def pretext_loss(network: Encoder, guesses: Guesses, numeric: Tensor, categorical: Tensor) -> Tensor:
-    """Mean loss of the masked cells plus mean loss of detecting replaced cells among the others, with new random cells.
+def pretext_loss(
+    network: Encoder, guesses: Guesses, numeric: Tensor, categorical: Tensor, pretext: Pretext = "both"
+) -> Tensor:
+    """Mean loss of the masked cells plus mean loss of detecting replaced cells among the others, with new random cells; or only one
+    of the two.
 
     Shape: (rows, n_encoded_numeric) and (rows, n_categorical) to a scalar.
     """
     n_rows, n_numeric = numeric.shape
     n_columns = n_numeric + categorical.shape[1]
     draw = torch.rand(n_rows, n_columns, device=numeric.device)
-    masked, replaced = draw < CHOSEN / 2, (draw >= CHOSEN / 2) & (draw < CHOSEN)
+    last_masked = {"both": CHOSEN / 2, "masked": CHOSEN, "replaced": 0.0}[pretext]
+    masked, replaced = draw < last_masked, (draw >= last_masked) & (draw < CHOSEN)
     source = torch.randint(n_rows, (n_rows, n_columns), device=numeric.device)
     other_numeric, other_codes = numeric.gather(0, source[:, :n_numeric]), categorical.gather(0, source[:, n_numeric:])
     shown = torch.where(replaced[:, :n_numeric], other_numeric, numeric)
@@ -121,11 +130,17 @@ def pretext_loss(network: Encoder, guesses: Guesses, numeric: Tensor, categorica
     changed = replaced & torch.cat([other_numeric != numeric, other_codes != categorical], dim=1)
     detection = F.binary_cross_entropy_with_logits(detected, changed.float(), reduction="none")
     value_loss = torch.where(masked, torch.cat(losses, dim=1), 0.0).sum() / masked.sum().clamp(min=1)
-    return value_loss + torch.where(masked, 0.0, detection).sum() / (~masked).sum().clamp(min=1)
+    detection_loss = torch.where(masked, 0.0, detection).sum() / (~masked).sum().clamp(min=1)
+    return {"both": value_loss + detection_loss, "masked": value_loss, "replaced": detection_loss}[pretext]
 
 
 def pretrain_network(
-    network: nn.Module, rows: Table, cardinalities: Sequence[int], n_steps: int, context: FitContext
+    network: nn.Module,
+    rows: Table,
+    cardinalities: Sequence[int],
+    n_steps: int,
+    context: FitContext,
+    pretext: Pretext = "both",
 ) -> dict[str, Any]:
     """Train the encoder of a network on its device until `n_steps` or the soft deadline; returns facts for the details view.
 
@@ -138,7 +153,7 @@ def pretrain_network(
     guesses = Guesses(network.n_encoded_numeric, cardinalities, network.d_encoded)
 
     def loss(numeric: Tensor, categorical: Tensor) -> Tensor:
-        return pretext_loss(network, guesses, numeric[:, : network.n_encoded_numeric], categorical)
+        return pretext_loss(network, guesses, numeric[:, : network.n_encoded_numeric], categorical, pretext)
 
     return train_on_pretext(network, guesses, loss, rows, n_steps, context)
 
@@ -264,7 +279,7 @@ class Pretrained(DeepPlugin):
         sizes = Sizes(n_numeric=len(spec.numeric), cardinalities=spec.cardinalities, d_out=1)
         network = self.build(sizes, params)
         self.initialize(network, rows)
-        facts = self.learn_rows(network.to(device), rows, params.pretraining_steps, context)
+        facts = self.learn_rows(network.to(device), rows, params, context)
         tensors = {
             name: t.detach().cpu().contiguous()
             for name, t in network.state_dict().items()
@@ -273,9 +288,11 @@ class Pretrained(DeepPlugin):
         safetensors.torch.save_file(tensors, folder / WEIGHTS)
         (folder / FACTS).write_bytes(msgspec.json.encode(facts))
 
-    def learn_rows(self, network: nn.Module, rows: Table, n_steps: int, context: FitContext) -> dict[str, Any]:
-        """Pre-train a new network; by masked and replaced cells by default."""
-        return pretrain_network(network, rows, context.features.cardinalities, n_steps, context)
+    def learn_rows(self, network: nn.Module, rows: Table, params: Any, context: FitContext) -> dict[str, Any]:
+        """Pre-train a new network; by masked and replaced cells by default, or by the `pretext` of its hyperparameters."""
+        pretext: Pretext = getattr(params, "pretext", "both")
+        cardinalities, n_steps = context.features.cardinalities, params.pretraining_steps
+        return pretrain_network(network, rows, cardinalities, n_steps, context, pretext)
 
     def _start(self, train: Table, params: TrainingParams, context: FitContext) -> tuple[Objective, Sizes, nn.Module]:
         objective, sizes, network = super()._start(train, params, context)

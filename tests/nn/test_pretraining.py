@@ -67,13 +67,14 @@ def test_a_masked_number_is_not_seen(name):
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_loss_falls_where_columns_predict_each_other(name, tmp_path):
-    plugin, _, network = network_of(name)
+    plugin, params, network = network_of(name)
     rows = redundant_rows(64)
     plugin.initialize(network, rows)
     context = make_context("binary", spec(), 2, tmp_path)
     torch.manual_seed(1)
-    first = plugin.learn_rows(network, rows, 1, context)["pretraining_loss"]
-    facts = plugin.learn_rows(network, rows, 80, context)
+    one, many = (msgspec.structs.replace(params, pretraining_steps=n) for n in (1, 80))
+    first = plugin.learn_rows(network, rows, one, context)["pretraining_loss"]
+    facts = plugin.learn_rows(network, rows, many, context)
     assert facts["pretraining_loss"] < 0.75 * first
     assert (facts["pretraining_steps"], facts["pretraining_rows"]) == (80, 64)
 
@@ -101,6 +102,52 @@ def test_tabnet_reconstructs_features_that_its_steps_do_not_see():
     without = {name for name, p in network.named_parameters() if p.grad is None}
     assert without == {"head.weight"}
     assert all(p.grad is not None for p in decoder.parameters())
+
+
+@pytest.mark.parametrize(
+    ("pretext", "n_masked", "n_changed", "heads"),
+    [
+        ("both", 0.15, 0.15, {"levels", "detector"}),
+        ("masked", 0.3, 0.0, {"levels"}),
+        ("replaced", 0.0, 0.3, {"detector"}),
+    ],
+)
+def test_one_pretext_has_all_of_the_chosen_cells(pretext, n_masked, n_changed, heads):
+    _, _, network = network_of("tab_transformer_pretrained")
+    codes = torch.randint(2, 5, (5_000, 2))
+    guesses = Guesses(0, (5, 5), network.d_encoded)
+    shown = []
+    encode = network.encoded_columns
+    network.encoded_columns = lambda numeric, given, masked, mask: (
+        shown.append(given),
+        encode(numeric, given, masked, mask),
+    )[1]
+    pretext_loss(network, guesses, torch.zeros(5_000, 0), codes, pretext).backward()
+    masked = shown[0] == 1
+    assert float(masked.float().mean()) == pytest.approx(n_masked, abs=0.02)
+    # A third of the replaced cells get their own level again.
+    assert float((shown[0] != codes)[~masked].float().mean()) * (1 - n_masked) == pytest.approx(
+        2 / 3 * n_changed, abs=0.02
+    )
+    learned = {
+        name.split(".")[0].removesuffix("_bias")
+        for name, p in guesses.named_parameters()
+        if p.grad is not None and p.numel()
+    }
+    assert learned == heads
+
+
+def test_the_pretext_of_tab_transformer_is_a_hyperparameter_that_trials_share(tmp_path):
+    plugin, params, network = network_of("tab_transformer_pretrained")
+    masked = msgspec.structs.replace(params, pretext="masked", pretraining_steps=3)
+    assert plugin.pretraining_key(params) != plugin.pretraining_key(masked)
+    context = make_context("binary", spec(), 2, tmp_path)
+    found = []
+    for each in (masked, msgspec.structs.replace(masked, pretext="replaced")):
+        torch.manual_seed(1)
+        _, _, network = network_of("tab_transformer_pretrained")
+        found.append(plugin.learn_rows(network, redundant_rows(64), each, context)["pretraining_loss"])
+    assert found[0] != found[1]
 
 
 def test_every_weight_of_the_encoder_gets_a_gradient():

@@ -7,10 +7,21 @@ import pytest
 
 from tabapp.models import registry
 from tabapp.models.contract import Shape
-from tabapp.models.describe import RecordingTrial
+from tabapp.models.describe import RecordingTrial, search_space
 from tabapp.models.presets import Preset
 
 SHAPE = Shape(2_000, 8, 2, 2)
+
+
+class Fixed:
+    """A trial that draws one choice."""
+
+    def __init__(self, choice: object) -> None:
+        self.choice = choice
+
+    def suggest_categorical(self, name: str, choices: list[object]) -> object:
+        assert self.choice in choices
+        return self.choice
 
 
 @pytest.mark.parametrize("name", registry.presets())
@@ -36,6 +47,30 @@ def test_the_published_sizes_are_those_of_every_device():
     for name in ("ft_transformer:paper", "npt:base", "npt:small"):
         plugin = registry.get(name)
         assert plugin.defaults("binary", SHAPE, "cpu") == plugin.defaults("binary", SHAPE, "cuda:0")
+
+
+def test_npt_small_is_tuned_among_the_eight_variants_of_its_sweep():
+    plugin = registry.get("npt:small")
+    base = plugin.defaults("binary", SHAPE, "cpu")
+    assert (base.d_embedding, base.n_layers, base.n_heads, base.flat, base.cycles) == (128, 8, 8, 0.5, 0)
+    assert (base.target_masking, base.feature_masking, base.learning_rate) == (1.0, 0.15, 1e-3)
+    (drawn,) = search_space(plugin, "binary", SHAPE, "cpu")
+    assert len(drawn.choices) == 8
+    changed = []
+    for choice in drawn.choices:
+        params = plugin.search_space(Fixed(choice), "binary", SHAPE, "cpu")
+        before, after = map(msgspec.structs.asdict, (base, params))
+        changed.append({name: value for name, value in after.items() if value != before[name]})
+    assert changed == [
+        {},
+        {"n_layers": 16},
+        {"n_heads": 16},
+        {"n_layers": 16, "n_heads": 16},
+        {"target_masking": 0.1},
+        {"target_masking": 0.5},
+        {"feature_masking": 0.2},
+        {"cycles": 2},
+    ]
 
 
 def test_presets_do_not_compete_by_default():

@@ -270,17 +270,21 @@ class ReGLU(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Linear(Dropout(ReGLU(Linear(x)))), the second branch of a Transformer block. Shape: (..., d_token) to itself."""
+    """Linear(Dropout(Activation(Linear(x)))), the second branch of a Transformer block: ReGLU, or ReLU.
 
-    def __init__(self, d_token: int, d_hidden: int, dropout_rate: float) -> None:
+    Shape: (..., d_token) to itself.
+    """
+
+    def __init__(self, d_token: int, d_hidden: int, dropout_rate: float, *, gated: bool = True) -> None:
         super().__init__()
-        self.first = Linear(d_token, 2 * d_hidden)
-        self.activation = ReGLU()
+        self.first = Linear(d_token, 2 * d_hidden if gated else d_hidden)
+        self.activation = ReGLU() if gated else nn.ReLU()
+        self.gated = gated
         self.dropout = Dropout(dropout_rate)
         self.second = Linear(d_hidden, d_token)
 
     def forward(self, x: Tensor) -> Tensor:
         hidden, rate = self.first(x), self.dropout.rate if self.training else 0.0
-        if isinstance(rate, float) and fused.is_fused(hidden):
+        if self.gated and isinstance(rate, float) and fused.is_fused(hidden):
             return self.second(fused.gate(hidden, rate))
         return self.second(self.dropout(self.activation(hidden)))

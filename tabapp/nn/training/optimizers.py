@@ -110,6 +110,14 @@ def clamp_gradients(parameters: Iterable[nn.Parameter], limit: float) -> None:
     torch._foreach_clamp_max_(gradients, limit)
 
 
+def cyclic(progress: float, n_cycles: int) -> float:
+    """Factor on the learning rate that rises from almost 0 to 1 and falls back `n_cycles` times, along a cosine.
+
+    The ends of a cycle are 1e-4, as in NPT (Kossen et al. 2021, appendix C.1.2): 1e-7 at a rate of 1e-3.
+    """
+    return max(1e-4, (1 - cos(2 * pi * n_cycles * progress)) / 2)
+
+
 def flat_then_anneal(progress: float, flat: float) -> float:
     """Factor of the learning rate: 1 for the first `flat` of the steps, then cosine annealing to 0. `progress` is in [0, 1]."""
     if progress <= flat:

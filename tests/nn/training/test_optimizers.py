@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tabapp.nn.training.optimizers import Lamb, Lookahead, clamp_gradients, cosine_down, flat_then_anneal
+from tabapp.nn.training.optimizers import Lamb, Lookahead, clamp_gradients, cosine_down, cyclic, flat_then_anneal
 
 
 def parameter(*values: float) -> nn.Parameter:
@@ -76,6 +76,7 @@ def test_gradient_is_clamped_elementwise() -> None:
 
 
 def test_schedules() -> None:
+    assert [cyclic(p, 2) for p in (0.0, 0.125, 0.25, 0.5, 0.75, 1.0)] == pytest.approx([1e-4, 0.5, 1, 1e-4, 1, 1e-4])
     assert [flat_then_anneal(p, 0.7) for p in (0.0, 0.7)] == [1.0, 1.0]
     assert flat_then_anneal(0.85, 0.7) == pytest.approx(0.5)
     assert flat_then_anneal(1.0, 0.7) == pytest.approx(0.0)
