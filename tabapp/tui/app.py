@@ -36,7 +36,7 @@ from tabapp.tui.chrome.keymap import use_keys
 from tabapp.tui.chrome.stylesheet import CachedStylesheet
 from tabapp.tui.chrome.theme import use_theme
 from tabapp.tui.chrome.type_ahead import TypeAhead
-from tabapp.tui.content import PrintableFilter
+from tabapp.tui.content import Content, PrintableFilter
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.screens.data import DataView
@@ -344,14 +344,21 @@ class TabappApp(App[None], inherit_bindings=False):
 
     def action_help(self) -> None:
         """Show the help of the current screen."""
-        from tabapp.tui.screens.help import help_content
+        from tabapp.tui.screens.help import Help, help_sections
 
         if isinstance(self.screen, RunView):
             view, state = self.screen, self._follower.state
             focused = view.focused.id if view.focused is not None else None
-            self.push_screen(
-                Reading("Help", help_content(view.VIEW, focused, state, self.snapshot().phase), at_end="the keys")
-            )
+            table = view.table_in_focus()
+            self.push_screen(Help(help_sections(view.VIEW, focused, state, self.snapshot().phase, table)))
+
+    def action_glossary(self) -> None:
+        """Show what words and signs mean."""
+        from tabapp.tui.screens.help import SIGNS, WORDS, listed
+
+        self.push_screen(
+            Reading("Words and signs", Content("\n\n").join([listed("Words", WORDS), listed("Signs", SIGNS)]))
+        )
 
     def action_zoom(self) -> None:
         """Fill the screen with the panel in focus, or show all panels again."""

@@ -160,6 +160,7 @@ CASES: dict[str, Case] = {
     "app.copy_markdown": Case(copies("| LightGBM"), "after"),
     "app.save_panel": Case(dialog(Ask, "Save “Models” as", "-models.svg"), "after"),
     "app.help": Case(dialog(Reading, "Help", "All models of the run"), "after"),
+    "app.glossary": Case(dialog(Reading, "Words and signs", "out of fold", "◔"), "after"),
     "app.suspend": Case(says("There is no shell to return to here"), "after"),
     "app.palette": Case(lambda driver: lambda: isinstance(driver.app.screen, CommandPalette), "after"),
     "app.quit": Case(lambda driver: lambda: not driver.app.is_running, "after"),

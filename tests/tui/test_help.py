@@ -1,0 +1,83 @@
+"""Help about the thing under the cursor, its search, and the glossary."""
+
+from __future__ import annotations
+
+import pytest
+
+from tabapp.tui.chrome.glossary import CELLS, SIGNS, WORDS
+from tabapp.tui.chrome.help_texts import PANELS
+from tabapp.tui.dialogs.basic import Reading
+from tabapp.tui.parts.table import Table
+from tabapp.tui.screens.help import Help, found_in, help_sections, listed
+from tests.tui import recordings
+from tests.tui.driver import NARROW, SIZES, drive
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_help_answers_first_for_the_row_under_the_cursor(tmp_path, monkeypatch, size):
+    async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
+        await driver.press("down", "question_mark")
+        await driver.until(lambda: isinstance(driver.app.screen, Help))
+        text = driver.app.screen._text.plain
+        assert text.startswith("Under the cursor")
+        assert "± 95% ±0.0210: half of the 95 % bootstrap interval of the score over 891 rows" in " ".join(text.split())
+        assert text.index("Under the cursor") < text.index("Leaderboard") < text.index("Keys")
+
+
+async def test_help_starts_with_the_panel_in_focus_where_there_is_no_row(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press("3")
+        driver.app.screen.query_one("#pictures").focus()
+        await driver.press("question_mark")
+        await driver.until(lambda: isinstance(driver.app.screen, Help))
+        panels = [section.plain.partition("\n")[0] for section in driver.app.screen._sections]
+        assert panels[:2] == ["Under the cursor", "Charts"]
+
+
+async def test_help_is_searched_and_does_not_move_when_it_opens(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), size=NARROW, attach=True) as driver:
+        await driver.press("question_mark")
+        await driver.until(lambda: isinstance(driver.app.screen, Help))
+        first = driver.app.screen.query_one("#text").region.width
+        await driver.still()
+        assert driver.app.screen.query_one("#text").region.width == first
+        await driver.press("slash", *"bootstrap")
+        await driver.sees("half of the 95 % bootstrap interval")
+        assert "Keys" not in driver.text()
+        await driver.press(*"zzz")
+        await driver.sees("Nothing contains “bootstrapzzz”")
+        await driver.press("escape")
+        await driver.sees("Under the cursor")
+        await driver.press("escape")
+        await driver.until(lambda: not isinstance(driver.app.screen, Help))
+
+
+async def test_the_glossary_fits_on_one_screen(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press("ctrl+g")
+        await driver.until(lambda: isinstance(driver.app.screen, Reading))
+        await driver.sees("bundle", "cross-fitted", "validation rows", "★", "≠")
+
+
+def test_terms_are_sorted_and_found():
+    assert [term for term, _ in WORDS] == sorted(term for term, _ in WORDS)
+    assert len({sign for sign, _ in SIGNS}) == len(SIGNS)
+    found = found_in([listed("Signs", SIGNS), listed("Words", WORDS)], "weight sum").plain
+    assert found.splitlines()[0] == "Words"
+    assert len(found.splitlines()) == 2
+    assert set(CELLS) <= set(PANELS)
+
+
+async def test_columns_with_a_meaning_exist(tmp_path, monkeypatch):
+    """A title that changes needs its meaning under the new title."""
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        state = driver.app.snapshot().state
+        for digit, name in (("1", "leaderboard"), ("3", "models"), ("4", "trials"), ("2", "columns")):
+            await driver.press(digit)
+            table = driver.app.screen.query_one(f"#{name}", Table)
+            await driver.until(lambda table=table: table.rows)
+            titles = [column.title for column in table.columns if len(column.title) > 1]
+            metric = state.plan.metric_title
+            known = [title for title in titles if title in CELLS[name] or title.startswith(metric)]
+            assert len(known) >= len(titles) - 2, (name, titles)
+            assert "Under the cursor" in help_sections(driver.app.screen.VIEW, name, state, "during", table)[0].plain
