@@ -31,6 +31,8 @@ from tabapp.tui.viewmodels.texts import (
 from tabapp.tui.widgets.model_table import FOLD_KEY, ModelTable, split_not_started
 
 LABEL_WIDTH = 10
+MOST_FOLDS, BESIDE_FOLDS = 10, 4
+"""Folds that the panel shows at most without zoom, and its other lines: mean, spread and borders."""
 WHOLE_SCORE_WIDTH = 36
 """Least width in cells for a score with its interval on one line."""
 
@@ -183,6 +185,8 @@ class Folds(Panel[Comparison]):
 
     def on_facts(self, facts: Comparison) -> None:
         set_titles(self, comparison_title(facts, "Folds"), facts.validation.removesuffix(" cross-validation"))
+        n_folds = max([5, *(len(card.folds) for card in facts.cards)])
+        self.styles.height = min(n_folds, MOST_FOLDS) + BESIDE_FOLDS
 
     def draw(self, facts: Comparison, width: int, height: int) -> list[Content]:
         cards = [card for card in facts.cards if any(score is not None for score in card.folds)]
@@ -210,13 +214,26 @@ class Folds(Panel[Comparison]):
             Content.styled(f"{format_score(fmean(known)) if known else '—':>10}", "bold")
             for known in ([score for score in card.folds if score is not None] for card in facts.cards)
         ]
-        lines.append(Content.assemble(("mean   ", MUTED), *cells, (scale, MUTED)))
+        closing = [Content.assemble(("mean   ", MUTED), *cells, (scale, MUTED))]
         spreads = [
             f"{pstdev(known):>10.{decimals(fmean(known))}f}" if len(known) > 1 else f"{'—':>10}"
             for known in ([score for score in card.folds if score is not None] for card in facts.cards)
         ]
-        lines.append(Content.styled("spread " + "".join(spreads), MUTED))
+        closing.append(Content.styled("spread " + "".join(spreads), MUTED))
+        numbers = [line[: 7 + 10 * len(facts.cards)] for line in lines]
+        return [*_within(lines, numbers, width, max(1, height - len(closing))), *closing]
+
+
+def _within(lines: list[Content], numbers: list[Content], width: int, height: int) -> list[Content]:
+    """Folds in a height: all, or in two columns without their tracks, or as many as fit and the number of the others."""
+    if len(lines) <= height:
         return lines
+    half = (len(lines) + 1) // 2
+    if half <= height and 2 * numbers[0].cell_length + 2 <= width:
+        right = [*numbers[half:], *[Content("")] * (2 * half - len(numbers))]
+        return [Content.assemble(one, "  ", other) for one, other in zip(numbers[:half], right, strict=True)]
+    shown = max(0, height - 1)
+    return [*lines[:shown], Content.styled(f"… {len(lines) - shown} more folds · z fills the screen", "$warning")]
 
 
 def _fold_line(name: str, scores: list[float | None], low: float, high: float, room: int) -> Content:

@@ -151,6 +151,15 @@ async def test_classes_without_room_are_counted_and_fit_when_zoomed(tmp_path, mo
         assert "z fills the screen" not in driver.text()
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("n_folds", [5, 8, 10])
+async def test_all_folds_are_shown_with_their_mean(tmp_path, monkeypatch, size, n_folds):
+    events = [recordings.plan(folds=n_folds) if isinstance(e, ev.PlanMade) else e for e in recordings.running()]
+    async with drive(tmp_path, monkeypatch, events, size=size, attach=True) as driver:
+        await driver.press("down", "3")
+        await driver.sees(*(f"fold {fold} " for fold in range(1, n_folds + 1)), "mean", "spread")
+
+
 async def test_the_numbers_of_each_chart_can_be_saved(tmp_path, monkeypatch):
     events = [*recordings.running(), evaluations.binary()]
     async with drive(tmp_path, monkeypatch, events, attach=True) as driver:
