@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def compare_ensemble(
     covered = selected.covered
     truth = scorer.target[covered]
     weight = None if scorer.weight is None else scorer.weight[covered]
-    paired = _Paired(metrics.get(metric), truth, weight, selected.prediction, seed, n_resamples)
+    paired = _Paired(metrics.get(metric), truth, weight, selected, seed, n_resamples)
     what, constant = best_constant(paired.metric, truth, weight, scorer.classes)
     rows = [paired.difference(constant, model=ev.BASELINE, what=what)]
     for candidate in candidates:
@@ -64,10 +65,13 @@ def compare_ensemble(
 
 
 class _Paired:
-    """Differences of scores from that of one prediction, each by the same resamples of the rows."""
+    """Differences of scores from that of an ensemble, each by the same resamples of the rows.
+
+    The score of the ensemble is the one that is shown: that of the mean of its fold models, if the gain of the mean is known.
+    """
 
     def __init__(
-        self, metric: Metric, truth: Array, weight: Array | None, prediction: Array, seed: int, n_resamples: int
+        self, metric: Metric, truth: Array, weight: Array | None, selected: Selected, seed: int, n_resamples: int
     ) -> None:
         self.metric, self._truth, self._weight = metric, truth, weight
         generator = np.random.default_rng(seed)
@@ -77,7 +81,9 @@ class _Paired:
         self._drawn = [
             base * np.bincount(generator.integers(0, n_rows, n_rows), minlength=n_rows) for _ in range(n_resamples)
         ]
-        self._score, self._scores = self._value(prediction), self._resampled(prediction)
+        expected = partial(selected.averaging.score, metric.name)
+        self._score = expected(self._value(selected.prediction))
+        self._scores = np.array([expected(float(each)) for each in self._resampled(selected.prediction)])
 
     def _value(self, prediction: Array) -> float:
         return self.metric.value(self._truth, prediction, self._weight)

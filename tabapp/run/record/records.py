@@ -161,7 +161,7 @@ class PairedDifference(msgspec.Struct, frozen=True, kw_only=True):
     def is_behind(self) -> bool:
         """Whether the other prediction is worse by more than chance explains.
 
-        The opposite cannot be told: the best of many trials was chosen on the rows that score it.
+        The opposite cannot be shown: the best of many trials was chosen on the rows that score it.
         """
         return self.low > 0
 

@@ -60,9 +60,11 @@ def validation_of(scored: Scored, folds: int, validation: str) -> str:
     return f"only {partial} of {validation}" if partial else validation
 
 
-class Interval(Scored, Protocol):
+class Interval(Protocol):
     """A score with its 95 % interval."""
 
+    @property
+    def score(self) -> float | None: ...
     @property
     def low(self) -> float | None: ...
     @property

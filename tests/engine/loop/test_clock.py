@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 
@@ -109,3 +110,13 @@ def test_a_first_score_may_take_the_time_of_the_end(monkeypatch: pytest.MonkeyPa
     assert Clock(20.0, used=10.0).grace_seconds() == (1.5, 6.0)
     assert Clock(20.0, used=10.0, slowdown=4.0).grace_seconds() == (2.5, 6.0), "most of the rest is for the bundle"
     assert Clock(20.0, used=30.0).grace_seconds() == (0.0, 0.0)
+
+
+def test_what_follows_an_early_end_takes_the_reserved_time_only() -> None:
+    clock = Clock(1000.0, 0.0)
+    reserve = clock.left() - clock.fitting_left()
+    clock.extend(-math.inf)
+    assert clock.fitting_left() <= 0
+    assert clock.left() == pytest.approx(reserve, abs=0.5)
+    untimed = Clock(None, 0.0)
+    assert untimed.extend(-math.inf) == 0
