@@ -9,13 +9,15 @@ from tabapp import charts
 from tabapp.headless.narration import echo, say
 from tabapp.headless.tables import print_table
 from tabapp.run.analyses.attention_importances import attentions, comparison_table, missing
-from tabapp.run.record.events import ImportanceRow, LeaderboardRow
+from tabapp.run.record.events import ENSEMBLE, ImportanceRow, LeaderboardRow
 from tabapp.run.record.folder import RunFolder
 from tabapp.run.record.importance_notes import UNSTABLE, largest, notes
-from tabapp.run.record.score_text import folds_text, validation_of
+from tabapp.run.record.score_text import folds_text, interval_text, validation_of
 from tabapp.run.record.state import RunState, format_score, subject_of, title_of
+from tabapp.run.texts.differences import ALIKE, alike, mark_of
 from tabapp.run.texts.mean_score import mean_score, partial_note
 from tabapp.run.texts.provisional import score_or_provisional
+from tabapp.run.texts.verdict import GLYPHS, verdict_of
 
 MAX_IMPORTANCES = 20
 MAX_ATTENTION_ROWS = 12
@@ -28,8 +30,10 @@ IMPORTANCES_OPTIONAL = (1, 3)
 """Columns that are dropped on a narrow terminal, in this order."""
 
 
-def leaderboard_cells(row: LeaderboardRow, folds: int, provisional: float | None = None) -> list[str]:
-    """One leaderboard row as text; `provisional` is shown while it has no score."""
+def leaderboard_cells(
+    row: LeaderboardRow, folds: int, provisional: float | None = None, difference: str = ""
+) -> list[str]:
+    """One leaderboard row as text; `provisional` is shown while it has no score, `difference` is that from the ensemble."""
     scored = row.score is not None
     status = {
         "ok": "✓",
@@ -43,13 +47,13 @@ def leaderboard_cells(row: LeaderboardRow, folds: int, provisional: float | None
         str(row.rank) if row.rank else "–",
         f"★ {row.title}" if row.rank == 1 else row.title,
         score_or_provisional(row.score, provisional),
-        f"{format_score(row.low)} … {format_score(row.high)}" if scored else "—",
+        interval_text(row),
         f"{row.folds}/{folds}" if scored else "—",
         str(row.trials) if row.trials else "—",
         f"{row.fit_seconds:.1f}s" if scored else "—",
         f"{row.predict_ms_per_1k:.1f}" if row.predict_ms_per_1k is not None else "—",
         f"{row.in_ensemble:.2f}" if row.in_ensemble and row.model != "ensemble" else "—",
-        f"{words}: {row.reason}" if row.reason else words,
+        (f"{words}: {row.reason}" if row.reason else words) + (f"  {difference}" if difference else ""),
     ]
 
 
@@ -69,7 +73,9 @@ def print_leaderboard(state: RunState, *, verbose: bool = False) -> None:
         return
     title = f"Leaderboard · {plan.target} · {plan.metric_title} · {plan.validation}"
     shown, folded = fold_not_started(state.leaderboard, verbose=verbose)
-    rows = [leaderboard_cells(row, plan.folds) for row in shown]
+    single = alike(state)
+    marks = {} if single is None else {single.model: mark_of(state, single), ENSEMBLE: f"{ALIKE} {single.title}"}
+    rows = [leaderboard_cells(row, plan.folds, difference=marks.get(row.model, "")) for row in shown]
     if rows:
         print_table(LEADERBOARD_HEADER, rows, LEADERBOARD_RIGHT, title, LEADERBOARD_OPTIONAL)
     if folded:
@@ -102,7 +108,10 @@ def print_importances(state: RunState) -> None:
         return
     top = largest(found.rows)
     rows = [importance_cells(row, top) for row in found.rows[:MAX_IMPORTANCES]]
-    title = f"Importances · {state.plan.target} · permutation of {subject_of(state, found)} on {found.n_rows:,} held-out rows"
+    what = "Preliminary importances" if found.preliminary else "Importances"
+    title = (
+        f"{what} · {state.plan.target} · permutation of {subject_of(state, found)} on {found.n_rows:,} held-out rows"
+    )
     if found.attention_model:
         title += f" · attention of {title_of(state, found.attention_model)}"
     echo()
@@ -131,6 +140,19 @@ def print_attention(state: RunState) -> None:
         )
 
 
+def print_verdict(state: RunState) -> None:
+    """Print what the result is worth, on stdout."""
+    verdict = verdict_of(state)
+    if verdict is None:
+        return
+    echo()
+    echo(f"Result  {verdict.word + '. ' if verdict.word else ''}{verdict.headline}")
+    if verdict.judgement:
+        echo(f"        {verdict.judgement}")
+    for fact in verdict.facts:
+        echo(f"      {GLYPHS[fact.mark]} {fact.topic}: {fact.text}")
+
+
 def print_result(state: RunState, *, verbose: bool = False) -> None:
     """Print the whole result of a run on stdout: with several targets, that of each, and the mean of their scores."""
     for number, each in enumerate(_results(state)):
@@ -138,6 +160,7 @@ def print_result(state: RunState, *, verbose: bool = False) -> None:
             echo()
         print_leaderboard(each, verbose=verbose)
         print_importances(each)
+        print_verdict(each)
     finished = state.finished
     if finished is None:
         return
@@ -174,9 +197,14 @@ def print_summary(folder: RunFolder) -> None:
     for each in _results(state):
         first = each.best
         if first is not None and each.plan is not None:
-            interval = f"({format_score(first.low)} … {format_score(first.high)})"
             target = f"{each.plan.target}: " if state.targets else ""
-            score = f"{each.plan.metric_title} {format_score(first.score)} {interval}"
+            single = alike(each)
+            like = (
+                ""
+                if single is None
+                else f", {ALIKE} {single.title} ({mark_of(each, single).removeprefix(ALIKE).strip()})"
+            )
+            score = f"{each.plan.metric_title} {format_score(first.score)} ({interval_text(first)}){like}"
             echo(f"{target}{first.title}: {score}, {validation_of(first, each.plan.folds, each.plan.validation)}")
     if finished is None:
         if best is not None or state.stage not in ("starting", "reading", "ready"):

@@ -14,8 +14,9 @@ from tabapp.report.quality import quality_parts, slice_parts
 from tabapp.report.verdict import verdict_parts
 from tabapp.run.record import events as ev
 from tabapp.run.record.analysis import Lines, Series
-from tabapp.run.record.score_text import folds_text, score_with_folds, validation_of
+from tabapp.run.record.score_text import folds_text, interval_text, score_with_folds, validation_of
 from tabapp.run.record.state import RunState, format_score, is_partial, subject_of, title_of
+from tabapp.run.texts.differences import mark_of
 from tabapp.run.texts.mean_score import mean_score, partial_note
 from tabapp.run.texts.model_summary import summary_rows
 
@@ -110,7 +111,7 @@ def summary_of(state: RunState) -> str:
 
 def _interval(row: ev.LeaderboardRow, state: RunState) -> str:
     score, partial = format_score(row.score), folds_text(row, state.plan.folds if state.plan else 0)
-    interval = "" if row.low is None else f" (95 % interval {format_score(row.low)} to {format_score(row.high)})"
+    interval = "" if row.low is None else f" (95 % interval {interval_text(row, ' to ')})"
     return f"{score}{interval}" + (f" on {partial}" if partial else "")
 
 
@@ -216,23 +217,25 @@ def _leaderboard(state: RunState) -> list[Part]:
             str(row.rank) if row.rank else "–",
             row.title,
             format_score(row.score),
-            "—" if row.low is None else f"{format_score(row.low)} to {format_score(row.high)}",
+            interval_text(row, " to "),
             f"{row.folds}/{plan.folds}" if row.score is not None else "—",
             str(row.trials) if row.trials else "—",
             _seconds(row.fit_seconds) if row.score is not None else "—",
             "—" if row.predict_ms_per_1k is None else _milliseconds(row.predict_ms_per_1k),
             f"{row.in_ensemble:.2f}" if row.in_ensemble and row.model != "ensemble" else "—",
             _status(row, plan.folds),
+            mark_of(state, row) or "—",
         )
         for row in shown
     )
     header = (
         "Rank", "Model", plan.metric_title, "95 % interval", "Folds", "Trials", "Training", "Predict 1,000 rows", "Weight",
-        "Status",
+        "Status", "Minus the ensemble",
     )  # fmt: skip
     better = "higher" if plan.greater_is_better else "lower"
+    alike = " ≈ marks models that are not clearly behind the ensemble on the same rows." if state.comparison else ""
     parts: list[Part] = [
-        Text(f"Each score is out of fold, by {plan.validation}; {better} is better."),
+        Text(f"Each score is out of fold, by {plan.validation}; {better} is better.{alike}"),
         Table("Models", header, rows, (0, 2, 3, 4, 5, 6, 7, 8)),
     ]
     if state.best is not None and (partial := folds_text(state.best, plan.folds)):

@@ -141,7 +141,7 @@ def test_summary_of_a_finished_run_shows_score_bundle_and_next_command(tmp_path,
     print_summary(written(tmp_path, [*recorded("r")[:-1], finished("r", bundle="/runs/r/model.tabapp")]))
     out = capsys.readouterr().out
     assert out.splitlines() == [
-        "Ensemble: ROC AUC 0.9100 (0.9000 … 0.9200), 5-fold stratified cross-validation",
+        "Ensemble: ROC AUC 0.9100 (0.9000 … 0.9200), ≈ LightGBM (+0.0020 ±0.0040), 5-fold stratified cross-validation",
         "Bundle: /runs/r/model.tabapp",
         "Next: tabapp predict /runs/r/model.tabapp NEW.csv -o predictions.csv",
     ]

@@ -120,7 +120,7 @@ def test_models_that_were_not_started_are_counted_with_what_more_time_reaches():
     changed = msgspec.structs.replace(
         state, leaderboard=(*ROWS, *missing), plan=plan, planned=ev.FitsPlanned(waiting=waiting)
     )
-    assert "models were not started. 1m more would reach about 1." in texts(changed)
+    assert "models were not started. 1m more would reach about 1 of them." in texts(changed)
 
 
 def test_a_run_without_a_score_has_no_verdict():

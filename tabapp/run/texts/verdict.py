@@ -73,9 +73,10 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """The verdict in a few words."""
-        words = [WORDS[self.level] or "Result", *(["interrupted"] if self.is_interrupted else [])]
-        return ", ".join(words)
+        """The verdict in a few words; empty for a run of an earlier version, which has no comparison."""
+        words = [WORDS[self.level], "interrupted" if self.is_interrupted else ""]
+        text = ", ".join(filter(None, words))
+        return text[:1].upper() + text[1:]
 
 
 def verdict_of(state: RunState) -> Verdict | None:
@@ -186,7 +187,7 @@ def _time(state: RunState, plan: ev.PlanMade) -> Iterator[Fact]:
         text = f"{len(missing)} of {of_all} models {'was' if len(missing) == 1 else 'were'} not started."
         reached = _reached(state, plan, {row.model for row in missing})
         if reached and plan.budget is not None:
-            text += f" {format_duration(plan.budget)} more would reach about {reached}."
+            text += f" {format_duration(plan.budget)} more would reach about {reached} of them."
         yield Fact("More time", f"{text} {trend}".strip(), "warn")
     elif trend:
         yield Fact("More time", trend)
