@@ -7,7 +7,7 @@ from tabapp.tui.chrome.actions import View
 SCREENS: dict[View, tuple[str, ...]] = {
     "data": ("columns", "plan", "checks", "preview"),
     "table": ("table", "table-filter"),
-    "run": ("leaderboard", "tuning", "importances", "resources", "feed", "query"),
+    "run": ("leaderboard", "score-curve", "now", "verdict", "tuning", "importances", "resources", "feed", "query"),
     "models": ("models", "model-facts", "folds", "parameters", "pictures"),
     "tuning": ("trials", "best", "slice", "deciding", "query"),
     "explain": ("explanation", "effect", "slices", "notes"),
@@ -58,11 +58,32 @@ PANELS: dict[str, tuple[str, str]] = {
         "Leaderboard",
         "Each model at its best trial so far, best first. The number after # is the trial; trial 0 uses the default "
         "hyperparameters. Scores are out of fold: each row is predicted by a model that was not fitted on it. ± is half the "
-        "width of the 95 % bootstrap interval; models within it of each other do not differ clearly. ◔ marks a score of only "
+        "width of the 95 % bootstrap interval. Folds shows the score of each fold of the best trial: higher is better, … is in "
+        "progress, · is missing. ≈ marks a model that is not clearly behind the ensemble, with the difference of its score on the "
+        "same rows. Such a model can look better: it is the best of many trials on the rows that score it, while the weights of "
+        "the ensemble are scored on rows that did not choose them. w explains the place of a model. ◔ marks a score of only "
         "some folds, ranked below complete scores; ~ marks the best so far of a first fold in training, on its validation rows for "
-        "early stopping. Fit is the training time of all folds. The weights of the ensemble are chosen without the rows on which "
-        "it is scored. Models that fail or are skipped keep a row; enter shows the reason. Models not "
+        "early stopping. Fit is the training time of all folds, ~ the expected time of one. Models that wait are in the order in "
+        "which they start. Models that fail or are skipped keep a row; enter shows the reason. Models not "
         "started within the budget are folded into one line; enter on it shows or hides them.",
+    ),
+    "score-curve": (
+        "Score of the ensemble",
+        "The cross-fitted score of the ensemble over the time of fitting, between the lines of its 95 % interval. A new ensemble "
+        "can have a lower score than the one before, since each is scored on rows that did not choose its weights. ▲ names the "
+        "models that joined.",
+    ),
+    "now": (
+        "Now",
+        "The fits in progress: model, trial, fold, last step, and the time that is left by earlier fits of the model. Next are "
+        "the fits that follow if no result changes the plan; why is the reason of the first. Waiting models are in their order, "
+        "with the expected time of one fold. The number that fits into the time left counts all folds.",
+    ),
+    "verdict": (
+        "Result",
+        "What the run found, in plain words: the score with its interval, compared with the best constant prediction; whether the "
+        "best single model differs from the ensemble; what was not started, and what the second half of the time gained; "
+        "calibration; the weakest group; and the most important columns. esc hides it and shows it again; w on ★ shows all of it.",
     ),
     "tuning": (
         "Tuning",

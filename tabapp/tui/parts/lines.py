@@ -6,12 +6,16 @@ from textual import events
 from textual.widget import Widget
 
 from tabapp.run.record import events as ev
-from tabapp.run.record.score_text import folds_text
+from tabapp.run.record.score_text import folds_text, interval_text
 from tabapp.run.record.state import RunState, format_score
+from tabapp.run.texts.differences import ALIKE, alike
 from tabapp.run.texts.progress import progress_of
 from tabapp.tui.chrome.actions import TABS, Phase, Scope, View, actions_for, has_started
 from tabapp.tui.content import Content, flat
 from tabapp.tui.viewmodels.texts import FIT_STAGES, MUTED, Snapshot, clock_time, count, one_line_status
+
+BEST_FROM = 130
+"""Width from which the header has room for the best score during a run."""
 
 
 class ClickableLine(Widget):
@@ -67,7 +71,8 @@ class Header(ClickableLine):
         if plan is not None:
             kind = f"{plan.task} · " if wide else ""
             parts.append(Content.assemble((" › ", MUTED), (_target_text(state, plan), "bold $primary")))
-            parts.append(Content.styled(f" · {kind}{plan.metric_title}", MUTED))
+            arrow = "↑" if plan.greater_is_better else "↓"
+            parts.append(Content.styled(f" · {kind}{plan.metric_title} {arrow}", MUTED))
             if not has_started(state) and read is not None and wide:
                 parts.append(Content.styled(f" · {read.rows:,} rows × {read.columns} columns", MUTED))
         return Content("").join(parts)
@@ -102,13 +107,17 @@ class Header(ClickableLine):
         if wide and state.plan is not None:
             time += f" · {count(state.plan.workers, 'worker')}"
         parts.append(Content.styled(time, MUTED))
+        if width >= BEST_FROM and state.best is not None:
+            partial = folds_text(state.best, state.plan.folds if state.plan else 0)
+            parts.append(Content.assemble(f"  best {format_score(state.best.score)}", (_alike(state), MUTED)))
+            parts.append(Content.styled(f" · {partial}" if partial else "", "$warning"))
         return Content("").join(parts)
 
 
 def _target_text(state: RunState, plan: ev.PlanMade) -> str:
     """The target; with several, which of them is shown, or all of them before the start."""
     if state.target_index is not None and len(state.targets) > 1:
-        return f"{plan.target} ({state.target_index + 1} of {len(state.targets)})"
+        return f"{plan.target} ({state.target_index + 1} of {len(state.targets)} · ctrl+n)"
     return ", ".join(plan.targets or (plan.target,))
 
 
@@ -124,11 +133,18 @@ def _ending(state: RunState, wide: bool) -> Content:
     if finished.best is not None:
         text += f" · best {format_score(finished.best.score)}"
         if wide and finished.best.low is not None:
-            text += f" ({format_score(finished.best.low)} … {format_score(finished.best.high)})"
+            text += f" ({interval_text(finished.best)})"
+        text += _alike(state) if wide else ""
     row, folds = state.best, state.plan.folds if state.plan else 0
     partial = folds_text(row, folds) if finished.best is not None and row is not None else ""
     mark = (f" · {partial}", "$warning") if partial else ""
     return Content.assemble((f"{glyph} {word}", f"bold {style}"), (text, MUTED), mark)
+
+
+def _alike(state: RunState) -> str:
+    """The best single model if it is not clearly behind the ensemble."""
+    single = alike(state)
+    return "" if single is None else f" {ALIKE} {single.title}"
 
 
 class Tabs(ClickableLine):

@@ -27,7 +27,8 @@ class Column:
 
     Attributes:
         width: cells; None for as wide as its widest cell.
-        flexible: takes the remaining width, and is cut first, down to `least` cells.
+        flexible: is cut first, down to `least` cells. Of several, each takes what the earlier ones leave, up to its widest cell;
+            the last takes the remaining width.
         priority: 0 is always shown; without room, columns with the highest number are hidden first.
     """
 
@@ -54,8 +55,8 @@ TRIAL = re.compile(r" #\d+$")
 def fit_widths(columns: Sequence[Column], natural: Sequence[int], available: int) -> list[int]:
     """Column widths that fit; 0 hides a column.
 
-    Columns are hidden by descending priority until the rest fits with the flexible column at its least width, which then takes
-    the remaining width.
+    Columns are hidden by descending priority until the rest fits with flexible columns at their least width, which then take the
+    remaining width.
     """
     widths = [
         min(wide, column.least) if column.flexible else wide for column, wide in zip(columns, natural, strict=True)
@@ -69,9 +70,10 @@ def fit_widths(columns: Sequence[Column], natural: Sequence[int], available: int
         if used() <= available or columns[index].priority == 0:
             break
         widths[index] = 0
-    for index, column in enumerate(columns):
-        if column.flexible and widths[index]:
-            widths[index] = max(1, widths[index] + available - used())
+    flexible = [index for index, column in enumerate(columns) if column.flexible and widths[index]]
+    for index in flexible:
+        room = widths[index] + available - used()
+        widths[index] = max(1, room if index == flexible[-1] else min(room, natural[index]))
     return widths
 
 

@@ -8,23 +8,29 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
+from tabapp.run.texts.verdict import verdict_of
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Decision, Option, Reading
 from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import NO_MODEL
 from tabapp.tui.screens.steerable import SteerableView
+from tabapp.tui.session.bundle_export import ask_for_export
 from tabapp.tui.viewmodels.model_details import model_details
 from tabapp.tui.viewmodels.query import HINT
+from tabapp.tui.viewmodels.reasons import why_content
 from tabapp.tui.viewmodels.texts import Snapshot
 from tabapp.tui.widgets.feed import Feed
 from tabapp.tui.widgets.importance import Importances, importance_facts
 from tabapp.tui.widgets.leaderboard import TITLES, Leaderboard
 from tabapp.tui.widgets.resources import ResourceUse
+from tabapp.tui.widgets.running.now import Now, now_facts
+from tabapp.tui.widgets.running.result import Result, ResultFacts
+from tabapp.tui.widgets.running.score_curve import ScoreCurve, curve_facts
 from tabapp.tui.widgets.tuning_panel import Tuning, tuning_facts
 
 
 class RunningView(SteerableView):
-    """Leaderboard, tuning, importance, resources and events."""
+    """The score over time and what happens now, or the result; the leaderboard; events, tuning and importance."""
 
     VIEW: View = "run"
     MAIN = "#leaderboard"
@@ -32,30 +38,63 @@ class RunningView(SteerableView):
     FILTER_HINT = HINT
     BINDINGS: ClassVar = bindings_for("run")
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_result_hidden = False
+
     def compose_body(self) -> ComposeResult:
-        with Horizontal(id="upper"):
-            yield Leaderboard()
-            with Vertical(id="side"):
-                yield Tuning("Tuning", id="tuning")
-                yield Importances("Importance", id="importances")
+        with Horizontal(id="run-top"):
+            yield ScoreCurve("Score", id="score-curve")
+            with Vertical(id="run-side"):
+                yield Now("Now", id="now")
                 yield ResourceUse("Resources", id="resources")
-        yield Feed("Events", id="feed")
+            yield Result("Result", id="verdict")
+        yield Leaderboard()
+        with Horizontal(id="run-bottom"):
+            yield Feed("Events", id="feed")
+            yield Tuning("Tuning", id="tuning")
+            yield Importances("Importance", id="importances")
 
     def draw(self, snapshot: Snapshot) -> None:
         state = snapshot.state
         leaderboard = self.query_one(Leaderboard)
         leaderboard.show_snapshot(snapshot)
-        facts = tuning_facts(state, leaderboard.model, snapshot.history)
+        facts = tuning_facts(state, leaderboard.model)
         if facts is not None:
             self.query_one(Tuning).show(facts)
-        importances = self.query_one(Importances)
-        importances.show(importance_facts(state))
-        importances.set_class(state.importances is None, "-waiting")
+        self.query_one(Importances).show(importance_facts(state))
+        verdict = verdict_of(state) if state.finished is not None else None
+        self.set_class(verdict is not None and not self._is_result_hidden, "-ended")
+        if verdict is not None:
+            self.query_one(Result).show(ResultFacts(verdict, bool(state.finished and state.finished.bundle)))
+        self.query_one(ScoreCurve).show(curve_facts(state, snapshot.now))
+        self.query_one(Now).show(now_facts(state, snapshot.now))
         self.query_one(ResourceUse).show(state.resources)
         self.query_one("#resources").set_class(
             bool(state.resources) and state.resources[-1].gpu_percent is not None, "-gpu"
         )
         self.query_one(Feed).show(state.feed)
+
+    def action_result(self) -> None:
+        """Hide the result, or show it again."""
+        if verdict_of(self.snapshot.state) is None:
+            self.warn("The run ended without a score.")
+            return
+        self._is_result_hidden = not self._is_result_hidden
+        self.redraw()
+
+    def action_why(self) -> None:
+        """Explain the place of the model under the cursor."""
+        leaderboard = self.query_one(Leaderboard)
+        row = next((row for row in self.snapshot.state.leaderboard if row.model == leaderboard.model), None)
+        if row is None:
+            self.warn(NO_MODEL)
+        else:
+            self.tabapp.push_screen(Reading(f"Why: {row.title}", why_content(self.snapshot.state, row)))
+
+    def action_report(self) -> None:
+        """Ask where to write the report of the run."""
+        ask_for_export(self.tabapp, ".html")
 
     def flash(self) -> None:
         """Highlight the leaderboard for a second after a new best score."""
@@ -68,7 +107,7 @@ class RunningView(SteerableView):
         snapshot = self.snapshot
         model = self.query_one(Leaderboard).model
         self.tabapp.chosen_model = model or self.tabapp.chosen_model
-        facts = tuning_facts(snapshot.state, model, snapshot.history)
+        facts = tuning_facts(snapshot.state, model)
         if facts is not None:
             self.query_one(Tuning).show(facts)
 

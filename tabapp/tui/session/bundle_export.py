@@ -23,8 +23,12 @@ from tabapp.tui.session.host import Host
 from tabapp.tui.viewmodels.exports import comparison_text, export_kinds
 
 
-def ask_for_export(app: Host) -> None:
-    """Ask for a path and copy the bundle there, or write a report if the path is one of a report; warn if there is no bundle."""
+def ask_for_export(app: Host, suffix: str = ".tabapp") -> None:
+    """Ask for a path and copy the bundle there, or write a report if the path is one of a report; warn if there is no bundle.
+
+    Args:
+        suffix: of the proposed path.
+    """
     finished = app.whole_state.finished
     if finished is None:
         app.notify(
@@ -35,7 +39,7 @@ def ask_for_export(app: Host) -> None:
     if not is_file(bundle):
         app.notify(f"This run has no bundle. {finished.message}", severity="warning")
         return
-    default = f"./{Path(app.config.data).name.split('.')[0]}.tabapp"
+    default = f"./{Path(app.config.data).name.split('.')[0]}{suffix}"
     message = (
         "The bundle contains everything that `tabapp predict` needs. "
         "A path that ends with .html, .md or .json gets a report of the run instead."

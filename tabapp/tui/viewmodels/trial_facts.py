@@ -1,4 +1,4 @@
-"""All trials of a run as rows: complete, pruned, failed and running ones."""
+"""All trials of a run as rows: complete, pruned, failed, running and incomplete ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tabapp.tui.viewmodels.query import Value
 from tabapp.tui.viewmodels.texts import MUTED, brief
 
 Status = str
-"""One of ok, running, pruned, failed."""
+"""One of ok, running, incomplete (some folds, none in progress), pruned, failed."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,8 @@ def all_trials(state: RunState) -> list[TrialFacts]:
                 best=not trial.pruned and best.get(trial.model, (0.0, -1))[1] == trial.trial,
             )
         )
-    under_way = {(fit.model, fit.trial): fit.folds for fit in state.active.values()}
-    if state.finished is None:
-        under_way = {**dict.fromkeys(scores, n_folds), **under_way}
+    running = {(fit.model, fit.trial): fit.folds for fit in state.active.values()}
+    under_way = {**dict.fromkeys(scores, n_folds), **running}
     for (model, trial), folds in under_way.items():
         if (model, trial) not in ended:
             done = scores.get((model, trial), {})
@@ -114,7 +113,7 @@ def all_trials(state: RunState) -> list[TrialFacts]:
                     model=model,
                     title=title_of(state, model),
                     trial=trial,
-                    status="running",
+                    status="running" if (model, trial) in running else "incomplete",
                     score=fmean(known) if known else None,
                     seconds=sum(seconds for _, seconds in done.values()),
                     folds=len(done),

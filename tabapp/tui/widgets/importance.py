@@ -29,9 +29,12 @@ def importance_facts(state: RunState) -> ImportanceFacts:
     waiting = (
         "No importances: the run ended before them."
         if phase_of(state) == "after"
-        else "Computed once the fits are done."
+        else "Preliminary importances follow when the first model has all of its folds."
     )
     title = subject_of(state, state.importances) if state.importances else ""
+    if state.importances is not None and state.importances.preliminary:
+        trial = state.importances.trial
+        title = f"preliminary, of {title}" + (f" #{trial}" if trial is not None and "(" not in title else "")
     return ImportanceFacts(importances=state.importances, title=title, waiting=waiting)
 
 
@@ -46,7 +49,7 @@ class Importances(Panel[ImportanceFacts]):
 
     def draw(self, facts: ImportanceFacts, width: int, height: int) -> list[Content]:
         if facts.importances is None:
-            return [Content.styled(facts.waiting, MUTED)]
+            return list(Content.styled(facts.waiting, MUTED).wrap(width))
         rows = ranked(facts.importances.rows)[:height]
         if not rows:
             reason = " ".join(notes(facts.importances)) or "There are no columns to rank."

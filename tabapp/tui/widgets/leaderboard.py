@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tabapp.run.record import events as ev
+from tabapp.run.record.score_text import written_like
 from tabapp.run.record.state import RunState, is_partial
+from tabapp.run.texts.differences import ALIKE, alike, mark_of
 from tabapp.run.texts.provisional import provisional_scores, score_or_provisional
 from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import set_titles
@@ -23,6 +26,7 @@ from tabapp.tui.viewmodels.texts import (
     status_content,
 )
 from tabapp.tui.widgets.model_table import FOLD_KEY, ModelTable, split_not_started
+from tabapp.tui.widgets.running.fold_strips import FoldStrips
 
 SORTS: tuple[tuple[str, Callable[[ev.LeaderboardRow], tuple[float, str]]], ...] = (
     ("rank", lambda row: (row.rank or float("inf"), "")),
@@ -34,31 +38,59 @@ TITLES = {"#": "rank", "Model": "name", "Fit": "fit time", "Status": "trials"}
 WAITING = "Waiting for the first models…"
 FIELDS = ("model", "family", "score", "fit", "trials", "status", "weight")
 IMPROVEMENT_SECONDS = 60.0
+WITHOUT_SCORE = {"ok": 0, "running": 0, "queued": 1, "failed": 2}
+"""Order of models without a score; skipped ones come last."""
 
 
 def columns_for(state: RunState) -> tuple[Column, ...]:
-    """The columns, with the title of the metric above the scores."""
+    """The columns, with the title of the metric above the scores. A long name is cut before a number is hidden."""
+    plan = state.plan
+    metric = f"{plan.metric_title} {'↑' if plan.greater_is_better else '↓'}" if plan else "Score"
+    folds = [Column("Folds", priority=2)] if plan is not None and plan.folds > 1 else []
     return (
         Column("#", "right", width=2),
-        Column("Model"),
-        Column(state.plan.metric_title if state.plan else "Score", "right"),
-        Column("± 95%", "right", priority=2),
+        Column("Model", flexible=True, least=14),
+        Column(metric, "right"),
+        Column("± 95%", "right"),
+        *folds,
         Column("Fit", "right", priority=3),
         Column("Status", flexible=True, least=20),
     )
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What a row shows beside its own fields.
+
+    Attributes:
+        provisional: its score while it has none.
+        strip: its folds.
+        difference: from the ensemble.
+        waits: its place in the queue, or why it does not continue.
+        expected: seconds of one fold of a model without a fit.
+    """
+
+    provisional: float | None = None
+    strip: str = ""
+    difference: str = ""
+    waits: str = ""
+    expected: float | None = None
+
+
+Moment = tuple[int | None, int, int, Notes]
 
 
 class RowCache:
     """Caches drawn rows, since few of many rows change between two leaderboards."""
 
     def __init__(self) -> None:
-        self._drawn: dict[str, tuple[ev.LeaderboardRow, tuple[int | None, int, int, float | None], Row]] = {}
+        self._drawn: dict[str, tuple[ev.LeaderboardRow, Moment, Row]] = {}
 
-    def draw(self, row: ev.LeaderboardRow, state: RunState, frame: int | None, provisional: float | None = None) -> Row:
-        """Draw a row, or reuse it if unchanged; `provisional` is shown while it has no score."""
+    def draw(self, row: ev.LeaderboardRow, state: RunState, frame: int | None, notes: Notes) -> Row:
+        """Draw a row, or reuse it if unchanged."""
         folds = state.plan.folds if state.plan else 0
         members = len(state.ensemble.members) if state.ensemble else 0
-        moment = (frame if row.activity or row.status == "running" else None, members, folds, provisional)
+        moment = (frame if row.activity or row.status == "running" else None, members, folds, notes)
         drawn = self._drawn.get(row.model)
         if drawn is None or drawn[:2] != (row, moment):
             drawn = self._drawn[row.model] = (row, moment, Row(row.model, _cells(row, *moment)))
@@ -97,22 +129,67 @@ def facts_of(row: ev.LeaderboardRow, state: RunState) -> dict[str, Value]:
     return {**facts, state.plan.metric: row.score} if state.plan else facts
 
 
-def _cells(
-    row: ev.LeaderboardRow, frame: int | None, members: int, folds: int, provisional: float | None
-) -> tuple[Content, ...]:
+def _cells(row: ev.LeaderboardRow, frame: int | None, members: int, folds: int, notes: Notes) -> tuple[Content, ...]:
     quiet = MUTED if row.score is None or is_partial(row, folds) else ""
     best = row.rank == 1 and not quiet
     share = (f" {share_text(row.share)}", "$secondary") if row.share != 1 else ""
+    fit = (
+        short_seconds(row.fit_seconds)
+        if row.fit_seconds
+        else f"~{short_seconds(notes.expected)}"
+        if notes.expected
+        else "—"
+    )
     return (
         Content.styled(str(row.rank) if row.rank else "–", MUTED),
         Content.assemble(("★ ", "$accent"), (model_name(row), "bold $accent"), share)
         if best
         else Content.assemble((model_name(row), quiet), share),
-        Content.styled(score_or_provisional(row.score, provisional), "bold $accent" if best else quiet),
+        Content.styled(score_or_provisional(row.score, notes.provisional), "bold $accent" if best else quiet),
         Content.styled(score_margin(row), MUTED),
-        Content.styled(short_seconds(row.fit_seconds) if row.fit_seconds else "—", MUTED),
-        status_content(row, frame, members=members, folds=folds),
+        *([Content.styled(notes.strip, quiet or "$primary")] if folds > 1 else []),
+        Content.styled(fit, MUTED),
+        _status(row, frame, members, folds, notes),
     )
+
+
+def _status(row: ev.LeaderboardRow, frame: int | None, members: int, folds: int, notes: Notes) -> Content:
+    """The status, with the difference from the ensemble, or with what a waiting model waits for."""
+    status = status_content(row, frame, members=members, folds=folds)
+    if notes.waits and not row.activity and row.status in ("queued", "ok"):
+        waits = f" · {notes.waits}" if row.score is not None else f"· {notes.waits}"
+        return Content.assemble(status if row.score is not None else "", (waits, MUTED))
+    if notes.difference and row.model != ev.ENSEMBLE:
+        return Content.assemble((notes.difference, "$accent" if ALIKE in notes.difference else MUTED), "  ", status)
+    return Content.assemble(status, (f"  {notes.difference}", "$accent")) if notes.difference else status
+
+
+def notes_of(state: RunState, strips: Mapping[str, str]) -> dict[str, Notes]:
+    """What each row shows beside its own fields."""
+    provisional = provisional_scores(state)
+    single = alike(state)
+    places = {each.model: (place, each) for place, each in enumerate(state.planned.waiting, 1)}
+    is_over = state.finished is not None or state.stage != "fitting"
+    notes: dict[str, Notes] = {}
+    for row in state.leaderboard:
+        place, waiting = places.get(row.model, (0, None))
+        waiting = None if is_over or row.held else waiting
+        difference = mark_of(state, row) if single is not None and row.model == single.model else ""
+        if row.model == ev.ENSEMBLE and single is not None:
+            difference = f"{ALIKE} {single.title}"
+        notes[row.model] = Notes(
+            provisional=provisional.get(row.model),
+            strip=strips.get(row.model, ""),
+            difference=difference,
+            waits="" if waiting is None else waiting.note or f"place {place} in line",
+            expected=None if waiting is None else waiting.seconds,
+        )
+    return notes
+
+
+def in_line(state: RunState) -> dict[str, int]:
+    """The place of each waiting model in the queue."""
+    return {each.model: place for place, each in enumerate(state.planned.waiting)}
 
 
 class Leaderboard(ModelTable):
@@ -124,6 +201,19 @@ class Leaderboard(ModelTable):
         self.sort = "rank"
         self.filter = ""
         self._cache = RowCache()
+        self._strips = FoldStrips()
+        self._is_placed = False
+        """Whether the user has put the cursor elsewhere than on the first row, where it starts and stays."""
+
+    def _move(self, index: int) -> None:
+        super()._move(index)
+        self._is_placed = self._index > 0
+
+    def show(self, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
+        """Replace the rows. A cursor that the user has not moved stays on the first: the ensemble, if there is one."""
+        super().show(rows, columns)
+        if not self._is_placed and self._index > 0:
+            self._move(0)
 
     def next_sort(self) -> str:
         """Sort by the next column and return its name."""
@@ -134,11 +224,19 @@ class Leaderboard(ModelTable):
     def rows_of(self, snapshot: Snapshot) -> list[Row]:
         """The rows in the chosen order. A filter searches all models; without one, models not started are folded."""
         state = snapshot.state
-        ordered = sorted(state.leaderboard, key=dict(SORTS)[self.sort])
-        provisional = provisional_scores(state)
+        key, places = dict(SORTS)[self.sort], in_line(state)
+        ordered = sorted(
+            state.leaderboard,
+            key=lambda row: (
+                (*key(row), WITHOUT_SCORE.get(row.status, len(WITHOUT_SCORE)), places.get(row.model, len(places)))
+                if row.score is None
+                else (*key(row), 0, 0)
+            ),
+        )
+        notes = notes_of(state, self._strips.of(state))
 
         def drawn(rows: Sequence[ev.LeaderboardRow]) -> list[Row]:
-            return [self._cache.draw(row, state, snapshot.frame, provisional.get(row.model)) for row in rows]
+            return [self._cache.draw(row, state, snapshot.frame, notes[row.model]) for row in rows]
 
         if self.filter:
             return rows_matching(list(zip(ordered, drawn(ordered), strict=True)), self.filter, state)
@@ -146,10 +244,8 @@ class Leaderboard(ModelTable):
         rows = drawn(shown)
         if folded:
             hint = Content.styled("enter hides them" if self.unfolded else "enter shows them", MUTED)
-            empty = Content("")
-            rows.append(
-                Row(FOLD_KEY, (Content.styled("–", MUTED), self.fold_line(len(folded)), empty, empty, empty, hint))
-            )
+            empty = [Content("")] * (len(columns_for(state)) - 3)
+            rows.append(Row(FOLD_KEY, (Content.styled("–", MUTED), self.fold_line(len(folded)), *empty, hint)))
         if self.unfolded:
             rows += drawn(folded)
         return rows
@@ -165,8 +261,8 @@ class Leaderboard(ModelTable):
         if state.best is not None:
             facts.append(f"best {best_text(state)}")
         gain = recent_gain(snapshot)
-        if gain is not None:
-            facts.append(f"{gain:+.4f} last {IMPROVEMENT_SECONDS:.0f}s")
+        if gain is not None and state.best is not None:
+            facts.append(f"{written_like(gain, state.best.score, '+')} in the last {IMPROVEMENT_SECONDS:.0f} s")
         problem = parse(self.filter, fields_of(state)).problem if self.filter else ""
         self.set_empty(f"No model matches “{self.filter}”." if self.filter else WAITING)
         set_titles(self, " · ".join(["Leaderboard", *details]), problem or " · ".join(facts))

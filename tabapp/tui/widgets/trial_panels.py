@@ -29,15 +29,21 @@ TITLES = {"#": "newest", "Model": "model", "Time": "time", "Status": "newest"}
 LEAST_RANKED = 10
 """Complete trials that the engine needs to rank hyperparameters."""
 FIELDS = ("model", "trial", "status", "score", "seconds", "reason")
-MARKS = {"pruned": ("⊘", "$warning"), "failed": ("✗", "$error"), "running": ("●", "$primary"), "ok": ("✓", "$success")}
+MARKS = {
+    "pruned": ("⊘", "$warning"),
+    "failed": ("✗", "$error"),
+    "running": ("●", "$primary"),
+    "incomplete": ("◔", "$warning"),
+    "ok": ("✓", "$success"),
+}
 
 
 def status_text(row: TrialFacts) -> Content:
     """The status of a trial as a glyph and a word."""
-    if row.status == "running":
-        return Content.assemble(MARKS["running"], f" {row.folds}/{row.n_folds} folds")
+    if row.status in ("running", "incomplete"):
+        return Content.assemble(MARKS[row.status], f" {row.folds}/{row.n_folds} folds")
     if row.best:
-        return Content.assemble(("★", "$accent"), " best")
+        return Content.assemble(("★", "$accent"), " best of model")
     return Content.assemble(MARKS[row.status], " done" if row.status == "ok" else f" {row.status}")
 
 
@@ -138,7 +144,7 @@ def _same_trials(one: RunState, other: RunState) -> bool:
 def summary(rows: Sequence[TrialFacts]) -> str:
     """The numbers of trials by status."""
     words = [count(len(rows), "trial")]
-    for status in ("running", "pruned", "failed"):
+    for status in ("running", "incomplete", "pruned", "failed"):
         number = sum(row.status == status for row in rows)
         if number:
             words.append(f"{number} {status}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import fmean
 
 from tabapp import charts
 from tabapp.run.record import events as ev
@@ -24,10 +25,12 @@ class TuningFacts:
     active: tuple[ActiveFit, ...]
     members: tuple[tuple[str, ev.EnsembleMember], ...]
     greater_is_better: bool
-    history: tuple[tuple[float, float], ...] = ()
+    folds: tuple[float | None, ...] = ()
+    """Scores of the complete folds of its defaults while it has no trial with all of them."""
+    n_folds: int = 0
 
 
-def tuning_facts(state: RunState, model: str | None, history: tuple[tuple[float, float], ...]) -> TuningFacts | None:
+def tuning_facts(state: RunState, model: str | None) -> TuningFacts | None:
     """The facts of a model; None when there is no such model."""
     if model is None:
         return None
@@ -38,7 +41,8 @@ def tuning_facts(state: RunState, model: str | None, history: tuple[tuple[float,
         active=tuple(fit for fit in state.active.values() if fit.model == model),
         members=tuple((title_of(state, member.model), member) for member in members),
         greater_is_better=state.plan.greater_is_better if state.plan else True,
-        history=history if model == "ensemble" else (),
+        folds=tuple(fit.score for fit in state.fits.values() if (fit.model, fit.trial) == (model, 0)),
+        n_folds=state.plan.folds if state.plan else 0,
     )
 
 
@@ -50,31 +54,19 @@ class Tuning(Panel[TuningFacts]):
 
     def draw(self, facts: TuningFacts, width: int, height: int) -> list[Content]:
         if facts.members:
-            lines = _members(facts, width)
-            room = height - len(lines) - 2
-            if len(facts.history) > 1 and room >= 3:
-                room = min(room, TALLEST)
-                best = _corners_in_time(facts.history)
-                lines += [
-                    Content(""),
-                    *plot(best, width, room),
-                    Content.styled("best score of the run over time", MUTED),
-                ]
-            return lines
+            return _members(facts, width)
         scores = [trial.score for trial in facts.trials if trial.score is not None and not trial.pruned]
         live = next((fit for fit in facts.active if len(fit.curve) > 1), None)
         lines: list[Content] = []
-        if len(scores) > 1:
+        if len(scores) > 1 and (live is None or height >= 9):
             best = charts.best_so_far(scores, greater_is_better=facts.greater_is_better)
-            room = (height - 2) // 2 if live is not None and height >= 9 else height - 1
+            room = (height - 2) // 2 if live is not None else height - 1
             lines += plot(charts.step_points(best), width, min(room, TALLEST))
             lines.append(_summary(facts, scores))
         elif scores:
             lines.append(_summary(facts, scores))
-        elif not facts.active:
-            pruned = sum(trial.pruned for trial in facts.trials)
-            text = f"No score yet; {count(pruned, 'trial')} pruned." if pruned else "No trial has run yet."
-            lines.append(Content.styled(text, MUTED))
+        elif not facts.active or facts.folds:
+            lines.append(Content.styled(_without_score(facts), MUTED))
         if live is not None and height - len(lines) >= 3:
             points = [(float(step), value) for step, value in live.curve]
             lines += plot(points, width, min(height - len(lines) - 1, TALLEST))
@@ -97,12 +89,15 @@ def _recent(trials: tuple[TrialView, ...], number: int) -> list[Content]:
     return lines
 
 
-def _corners_in_time(history: tuple[tuple[float, float], ...]) -> list[charts.Point]:
-    """The corners of a step curve through (time, score), where each score lasts until the next."""
-    corners: list[charts.Point] = []
-    for time, score in history:
-        corners += [(time, corners[-1][1] if corners else score), (time, score)]
-    return corners
+def _without_score(facts: TuningFacts) -> str:
+    """What is known of a model without a complete trial."""
+    pruned = sum(trial.pruned for trial in facts.trials)
+    if pruned:
+        return f"No score yet; {count(pruned, 'trial')} pruned."
+    known = [score for score in facts.folds if score is not None]
+    if known:
+        return f"{len(facts.folds)} of {facts.n_folds} folds of the defaults, mean {format_score(fmean(known))}"
+    return "It has not started."
 
 
 def _summary(facts: TuningFacts, scores: list[float]) -> Content:

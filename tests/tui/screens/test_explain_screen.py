@@ -121,7 +121,7 @@ async def test_the_panels_of_a_narrow_terminal_take_turns(tmp_path, monkeypatch)
 async def test_before_there_is_anything_to_explain(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
         await driver.press("5", "enter", "a", "c", "c")
-        await driver.sees("Computed once the fits are done")
+        await driver.sees("Preliminary importances follow")
 
 
 async def test_a_run_without_slices_says_so(tmp_path, monkeypatch):
