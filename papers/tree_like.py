@@ -1,13 +1,17 @@
-"""Networks and trees on targets between network-like and tree-like (Gorishniy et al. 2021, section 5.1 and supplement E.1).
+"""Networks and trees on targets between network-like and tree-like (Gorishniy et al. 2021, section 4.1 and supplement E.1).
 
 python -m papers.tree_like [--rows 8000] [--features 20] [--alphas 0,0.25,0.5,0.75,1] [--minutes 1.5] [--seeds 1]
                                [--settings cpu|paper] [--device cpu] [--full] [--out FILE.json]
 
-x ~ N(0, I); only the first half of the features is informative. f_network is a random MLP of three layers of 256 (weights
-Kaiming-normal, biases uniform), f_trees the mean of 30 random trees of depth up to 10 whose features, thresholds and leaves are
-random. Both are standardized on the training rows; the target is alpha · f_trees + (1 - alpha) · f_network, standardized again.
-FT-Transformer, ResNet and CatBoost learn it. The paper has 500,000 rows and 100 features, and finds ResNet as good as
-FT-Transformer at 0 and far behind it at 1, where CatBoost is best: --full is this size, with the paper's settings, for a GPU.
+x ~ N(0, I); only the first half of the features is informative. f_network is a random MLP of three layers of 256
+(weights Kaiming-normal, biases uniform), f_trees the mean of 30 random trees of depth up to 10 whose features,
+thresholds and leaves are random. Both are standardized on the training rows; the target is alpha · f_trees + (1 -
+alpha) · f_network, standardized again. FT-Transformer, ResNet and CatBoost learn it. The paper has 500,000 rows and
+100 features, and finds ResNet as good as FT-Transformer at 0 and far behind it at 1, where CatBoost is best: --full
+is this size, with the paper's settings, for a GPU.
+
+NOTE[DIFF]: the paper does not standardize the two parts before they are mixed, so that another alpha is half of each;
+its ResNet has four blocks of width 256, and here it is tabapp's default.
 """
 
 from __future__ import annotations

@@ -139,6 +139,9 @@ class Decisions:
 class TabNetNetwork(nn.Module):
     """Sequential decision steps, each on its masked inputs; a linear layer over the sum of their decisions.
 
+    NOTE[DIFF]: the attention sees the features, as in the paper of TabNet. In the port of Gorishniy et al. 2021, its input is
+    empty, so that its masks are the same for every row.
+
     Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, d_out).
     """
 

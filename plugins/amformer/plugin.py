@@ -30,6 +30,8 @@ FACTORS = 3
 class AMFormerTraining(TrainingMethod):
     """Adam with a linear warm-up; the learning rate is divided by ten every `decay_steps` steps (section 5.1,
     "Implementation").
+
+    NOTE[DIFF]: gradients are clipped at a norm of 1, which neither the paper nor the authors' code does.
     """
 
     steps_per_run = 1

@@ -124,6 +124,9 @@ class XRFM(Plugin):
 
     The defaults are the product kernel with the exponent 1, whose metric is learned with at least `FEW_ROWS` rows. The next trials
     differ much from it, and are far better on some tables, so that the model starts first.
+
+    NOTE[DIFF]: with fewer than 2,000 training rows, the defaults learn no metric, because the average gradient is too noisy. The
+    metric is learned from at most 1,500 rows.
     """
 
     name = "xrfm"

@@ -5,18 +5,16 @@ Everything is obtained by calling the plugin, so that a description cannot disag
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from tabapp.features.arrays import FeatureRecipe
 from tabapp.models.contract import Cost, Params, Plugin, Shape
+from tabapp.models.departures import departures, without_notes
 from tabapp.task import Task
 
 REFERENCE_SHAPE = Shape(n_rows=10_000, n_numeric=10, n_categorical=4, n_classes=2)
@@ -32,7 +30,6 @@ PROBES = (
 )
 """Shapes for which `supports` is called to collect its reasons."""
 MAX_INT_VALUES = 32
-NOTE = "NOTE[DIFF]: "
 CLASSES: dict[Task, int] = {"binary": 2, "multiclass": 3, "regression": 1}
 
 
@@ -106,7 +103,7 @@ class ModelDescription:
         name, title, family, paper, tasks, requires: as in `Plugin`.
         starts_first, has_attention, has_attention_maps, predicts_from_rows, can_impute, contains_training_rows: as in `Plugin`.
         text: docstring of the plugin class, without departures.
-        departures: differences from the paper, with their reasons, from `NOTE[DIFF]` paragraphs in the model's modules.
+        departures: differences from the paper, with their reasons, also those of shared code.
         recipe: the arrays that it takes.
         task, shape, device: what defaults, portfolio and search space are described for.
         hyperparameters: all fields, with their defaults.
@@ -172,7 +169,7 @@ def describe(
         predicts_from_rows=plugin.predicts_from_rows,
         can_impute=plugin.can_impute,
         contains_training_rows=plugin.contains_training_rows,
-        text=_without_departures(type(plugin).__doc__),
+        text=without_notes(type(plugin).__doc__),
         departures=departures(plugin),
         recipe=plugin.features(),
         task=task,
@@ -184,7 +181,7 @@ def describe(
             for params in plugin.portfolio(task, shape, device)
         ),
         search_space=search_space(plugin, task, shape, device),
-        search_space_text=_without_departures(type(plugin).search_space.__doc__),
+        search_space_text=without_notes(type(plugin).search_space.__doc__),
         costs=tuple(
             CostEstimate(each, plugin.cost(task, each, plugin.defaults(task, each, device), device))
             for each in (Shape(n, shape.n_numeric, shape.n_categorical, shape.n_classes) for n in COST_ROWS)
@@ -289,39 +286,6 @@ def field_texts(params_type: type[Params]) -> dict[str, str]:
             names, _, text = " ".join(entry.split()).partition(": ")
             texts |= {name.strip(): text for name in names.split(",")}
     return texts
-
-
-def departures(plugin: Plugin) -> tuple[str, ...]:
-    """The `NOTE[DIFF]` paragraphs in the docstrings of a plugin's module, or of all modules of its package."""
-    found: dict[str, None] = {}
-    for file in _source_files(plugin):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-                for paragraph in _paragraphs(ast.get_docstring(node)):
-                    if paragraph.startswith(NOTE):
-                        found[paragraph.removeprefix(NOTE)] = None
-    return tuple(found)
-
-
-def _source_files(plugin: Plugin) -> list[Path]:
-    source = inspect.getsourcefile(type(plugin))
-    if source is None:
-        return []
-    file = Path(source)
-    # A model with several files has a package, whose `__init__.py` exports the plugin.
-    package = file.parent / "__init__.py"
-    exported = package.is_file() and type(plugin).__name__ in package.read_text(encoding="utf-8")
-    return sorted(file.parent.glob("*.py")) if exported else [file]
-
-
-def _paragraphs(docstring: str | None) -> Iterator[str]:
-    for paragraph in (docstring or "").split("\n\n"):
-        yield " ".join(paragraph.split())
-
-
-def _without_departures(docstring: str | None) -> str:
-    kept = [text for text in _paragraphs(docstring) if text and not text.startswith(NOTE)]
-    return "\n\n".join(kept)
 
 
 def _json_values(params: Params) -> dict[str, Any]:

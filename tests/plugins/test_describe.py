@@ -7,6 +7,7 @@ import pytest
 
 from tabapp.models import registry
 from tabapp.models.contract import Params, Shape
+from tabapp.models.departures import departures
 from tabapp.models.describe import REFERENCE_SHAPE, Distribution, describe, field_texts, search_space
 
 NAMES = [name for name in registry.names() if registry.find(name).reason is None]
@@ -96,3 +97,20 @@ def test_conditions_of_nested_draws_are_found() -> None:
         Distribution("depth", "int", 1, 3, 1, condition=(("use_depth", (True,)),)),
         Distribution("width", "float", 0.5, 2.0, log=True, condition=(("use_depth", (True,)), ("depth", (2, 3)))),
     )
+
+
+def test_departures_of_shared_code_are_those_that_the_model_uses():
+    """A note counts where the model's code leads to it: not that of every file of the package."""
+    found = {name: " ".join(departures(registry.get(name))) for name in ("mlp", "resnet", "tabr", "npt", "lightgbm")}
+    for name in ("mlp", "resnet"):
+        assert "averaging replaces" in found[name]
+        assert "Clipped to the range of the training target" in found[name]
+        assert "`unseen_rate`" in found[name]
+        assert "retrieve neighbors from the early-stopping rows" not in found[name]
+        assert "pre-train" not in found[name]
+    assert "retrieve neighbors from the early-stopping rows" in found["tabr"]
+    assert "averaging replaces" not in found["npt"], "it has a training loop of its own"
+    assert "1/256" in found["npt"]
+    assert "averaging" not in found["lightgbm"]
+    variant = " ".join(departures(registry.get("ft_transformer_pretrained")))
+    assert "pre-train with one of the two tasks" in variant

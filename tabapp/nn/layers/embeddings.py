@@ -15,8 +15,8 @@ from tabapp.nn.layers.gather import EmbeddingGather, OneHotGather, is_preferred
 def embedding_width(cardinality: int) -> int:
     """Width of a column's embedding by its number of codes: min(64, round(1.6 · cardinality^0.56)).
 
-    NOTE[DIFF]: the paper tunes one width in [64, 512] for all columns, which is too large for most tables. This is the rule
-    of fastai and AutoGluon.
+    NOTE[DIFF]: Gorishniy et al. 2021 tune one width in [64, 512] for all columns, which is too large for most tables. This
+    is the rule of fastai and AutoGluon.
     """
     return min(64, round(1.6 * cardinality**0.56))
 

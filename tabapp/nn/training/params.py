@@ -11,6 +11,8 @@ OTHERS_SHARE = 0.5
 class TrainingParams(Params, frozen=True, kw_only=True):
     """Hyperparameters of the training loop. Each network adds its own.
 
+    NOTE[DIFF]: no paper has `unseen_rate`. Without it, levels that training rows lack would have an untrained embedding.
+
     Attributes:
         learning_rate: learning rate of AdamW.
         weight_decay: weight decay of AdamW.
@@ -50,7 +52,8 @@ class SharingParams(TrainingParams, frozen=True, kw_only=True):
 def batch_size_for(n_rows: int) -> int:
     """Rows per training step for a number of training rows, by TabM's rule (Gorishniy et al. 2025).
 
-    NOTE[DIFF]: the paper uses 256 for all small tables, which leaves three steps per epoch on a table of a thousand rows.
+    NOTE[DIFF]: Gorishniy et al. 2021 use 256 for all small tables, which leaves three steps per epoch on a table of a
+    thousand rows.
     """
     for limit, size in ((2_800, 32), (4_500, 64), (6_400, 128), (32_000, 256), (108_000, 512)):
         if n_rows < limit:

@@ -114,8 +114,9 @@ def learned_state(network: nn.Module) -> dict[str, Tensor]:
 class WeightAverage:
     """Exponential moving average of a network's weights and buffers, which is evaluated and saved.
 
-    NOTE[DIFF]: the paper uses no averaging and a constant learning rate until patience runs out. Under a budget, averaging
-    replaces learning-rate annealing and does not depend on the time of the deadline.
+    NOTE[DIFF]: Gorishniy et al. 2021 use no averaging and a constant learning rate until patience runs out. On CPUs,
+    and for MLP, ResNet, SNN, NODE, DCN V2 and DCAP on GPUs too, averaging replaces learning-rate annealing and does not
+    depend on the time of the deadline.
 
     Args:
         recorded: `update` is part of recorded steps.
