@@ -1,4 +1,4 @@
-"""FT-Transformer: Gorishniy et al. 2021, section 3.3 and supplement C; attention as importance, section 4.3."""
+"""FT-Transformer: Gorishniy et al. 2021, section 3.6 and supplement C; attention as importance, section 4.3."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class FTTransformerParams(SharingParams, frozen=True, kw_only=True):
         ffn_dropout: dropout rate inside the feed-forward branch.
         residual_dropout: dropout rate at the end of both branches.
         ffn_factor: hidden size of the feed-forward branch (after ReGLU) divided by the token size.
-        token_bias: whether feature tokens have biases; False is the ablation of section 4.5 (Table 3).
+        token_bias: whether feature tokens have biases; False is the ablation of section 4.2 (Table 3).
         activation: of the feed-forward branch: "reglu", or "relu", between which the authors saw no strong difference
             (supplement C.1).
         normalization: "pre" normalizes the input of each branch, "post" the sum after it, without a normalization before the head
             (supplement C.1).
         projection: number of tokens to which Linformer's "headwise" matrices project keys and values, as a share of all
-            tokens (supplement E.2); 0 disables the projection.
+            tokens (supplement C.3); 0 disables the projection.
     """
 
     n_layers: int = 3
@@ -82,7 +82,8 @@ def projection_for(shape: Shape) -> float:
     """Projected tokens per token: 0 up to `MANY_FEATURES`; above it, 128 tokens remain, as in the paper for 2,000
     features.
     """
-    return PROJECTED_TOKENS / (shape.n_features + 1) if shape.n_features > MANY_FEATURES else 0.0
+    # Half a token more: the product with the number of tokens is rounded down, and could otherwise be just below.
+    return (PROJECTED_TOKENS + 0.5) / (shape.n_features + 1) if shape.n_features > MANY_FEATURES else 0.0
 
 
 class Block(nn.Module):
@@ -249,7 +250,7 @@ class FTTransformer(DeepPlugin):
     title = "FT-Transformer"
     has_attention_maps = True
     warms_up = True
-    paper = "Gorishniy et al. 2021, Revisiting Deep Learning Models for Tabular Data, section 3.3"
+    paper = "Gorishniy et al. 2021, Revisiting Deep Learning Models for Tabular Data, section 3.6"
     starts_first = True
     has_attention = True
     uses_other_targets = True
@@ -353,7 +354,7 @@ class PretrainedFTTransformer(Pretrained, FTTransformer):
     params_type = PretrainedFTTransformerParams
     architecture = ("n_layers", "d_token", "ffn_factor", "token_bias", "activation", "normalization", "projection")
     task_parts = ("head.", "normalization.")
-    most_labeled = 1_000
+    gained_with = (50, 1_000)
 
     def defaults(self, task: Task, shape: Shape, device: str) -> PretrainedFTTransformerParams:
         """Those of FT-Transformer for the rows without a target; on a CPU, 400 steps of pre-training take a minute or two."""

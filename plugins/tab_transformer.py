@@ -23,6 +23,8 @@ from tabapp.nn.training.params import TrainingParams
 from ._shared.search import zero_or
 
 FEW_NUMERIC = 4
+LEAST_MERIT = 0.05
+"""On a table without categorical columns, where it is a plain network."""
 WIDEST_HIDDEN = 1024
 
 
@@ -52,6 +54,9 @@ class TabTransformerParams(TrainingParams, frozen=True, kw_only=True):
 
 class ColumnTokenizer(nn.Module):
     """A token per categorical column: an embedding of its level and one of the column.
+
+    NOTE[DIFF]: a missing cell is a level with an embedding of its own. In the paper, it has one too, but in the experiments on
+    missing cells, it is the mean of the embeddings of the column's levels.
 
     Shape: (rows, n_categorical) codes to (rows, n_categorical, d_token).
     """
@@ -169,10 +174,10 @@ class TabTransformer(DeepPlugin):
     max_rows = 2_000_000
     max_features = 300
 
-    def supports(self, task: Task, shape: Shape) -> str | None:
-        if shape.n_features and not shape.n_categorical:
-            return "It needs categorical columns, the only input of its Transformer; the table has none."
-        return super().supports(task, shape)
+    def skipped_by_default(self, task: Task, shape: Shape) -> str | None:
+        if not shape.n_categorical:
+            return "Without categorical columns, it is an MLP with layer normalization."
+        return super().skipped_by_default(task, shape)
 
     def build(self, sizes: Sizes, params: TabTransformerParams) -> nn.Module:
         return TabTransformerNetwork(sizes, params)
@@ -209,7 +214,7 @@ class TabTransformer(DeepPlugin):
 
     def merit(self, task: Task, shape: Shape) -> float:
         """Compared with an MLP, it adds attention among categories, so its merit is their share of the features."""
-        return shape.n_categorical / shape.n_features
+        return max(LEAST_MERIT, shape.n_categorical / max(1, shape.n_features))
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         assert isinstance(params, TabTransformerParams)
@@ -248,6 +253,11 @@ class PretrainedTabTransformer(Pretrained, TabTransformer):
     params_type = PretrainedTabTransformerParams
     architecture = ("n_layers", "d_token", "n_heads", "column_embedding", "pretext")
     task_parts = ("head.", "numeric_normalization.")
+
+    def supports(self, task: Task, shape: Shape) -> str | None:
+        if shape.n_features and not shape.n_categorical:
+            return "It pre-trains the embeddings of categorical columns; the table has none."
+        return super().supports(task, shape)
 
     def defaults(self, task: Task, shape: Shape, device: str) -> PretrainedTabTransformerParams:
         """Those of TabTransformer; on a CPU, 600 steps of pre-training."""

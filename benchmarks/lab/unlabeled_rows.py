@@ -12,8 +12,8 @@ smaller numbers of labeled rows are parts of the larger ones. Pre-training sees 
 --full is the protocol for a GPU: eight tables, five draws, 20,000 unlabeled rows. Results are added to --cache as they come,
 and are not computed again.
 
-The second table is the rule for runs without --models: a pre-trained network starts by itself up to the largest number of
-labeled rows at which it gained. It gained if its mean difference to the same network without pre-training, over tables, is more
+The second table is the rule for runs without --models: a pre-trained network starts by itself with about as many labeled rows as
+those with which it gained. It gained if its mean difference to the same network without pre-training, over tables, is more
 than the standard error of that mean, and if on a quarter of the tables it is also better than CatBoost and self-training. A
 table counts with the mean of its draws, and a score below that of a constant prediction counts as that.
 """
@@ -232,11 +232,12 @@ def _gain(found: Mapping[str, float], model: str, n: int) -> Gain:
     return Gain(model, n, {name: each[0] for name, each in means.items()}, n_best)
 
 
-def most_labeled(found: Mapping[str, float]) -> dict[str, int]:
-    """The rule: for each pre-trained model, the largest number of labeled rows at which it gained; 0 if there is none."""
-    rule: dict[str, int] = {}
+def gained_with(found: Mapping[str, float]) -> dict[str, tuple[int, ...]]:
+    """The rule: for each pre-trained model, the numbers of labeled rows with which it gained."""
+    rule: dict[str, tuple[int, ...]] = {}
     for gain in gains(found):
-        rule[gain.model] = max(rule.get(gain.model, 0), gain.labeled * (bool(gain.differences) and gain.starts))
+        gained = (gain.labeled,) if gain.differences and gain.starts else ()
+        rule[gain.model] = (*rule.get(gain.model, ()), *gained)
     return rule
 
 

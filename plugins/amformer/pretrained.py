@@ -44,7 +44,7 @@ class PretrainedAMFormer(Pretrained, AMFormer):
         "ffn_factor",
     )
     task_parts = ("head.", "normalization.", "pool.")
-    most_labeled = 1_000
+    gained_with = (200, 1_000)
 
     def defaults(self, task: Task, shape: Shape, device: str) -> PretrainedAMFormerParams:
         """Those of AMF-A; on a CPU, 300 steps of pre-training, as each costs more than one of FT-Transformer."""

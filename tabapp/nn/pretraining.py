@@ -4,9 +4,9 @@ and replaced cells).
 Cells of a row are chosen at random. Half of them are masked, and the network predicts their values. The other half are replaced by
 the values of other rows, and the network detects which cells are replaced.
 
-NOTE[DIFF] the paper pre-trains with one of the two tasks and on categorical columns only. Here one pass serves both tasks. Numeric
-columns that the network has tokens for join in: a masked number is a learned vector, and its loss is the squared error of the
-transformed number.
+NOTE[DIFF]: Huang et al. 2020 pre-train with one of the two tasks and on categorical columns only. Here one pass
+serves both tasks. Numeric columns that the network has tokens for join in: a masked number is a learned vector, and
+its loss is the squared error of the transformed number.
 """
 
 from __future__ import annotations
@@ -204,6 +204,8 @@ def train_on_pretext(
 
 SHARING_FITS = 4
 """Fits at least that share a pre-training: the folds of the defaults, which are five or eight on small tables."""
+MEASURED = (50, 200, 1_000)
+"""Numbers of labeled rows of the measurements."""
 MERIT = 2.5
 """Of a pre-trained network that starts by itself, as of TabM: with few labels, it belongs to the models that a run tries first."""
 
@@ -216,7 +218,8 @@ class Pretrained(DeepPlugin):
     Attributes:
         architecture: names of the hyperparameters that the encoder's weights depend on.
         task_parts: prefixes of the names of weights that are not pre-trained.
-        most_labeled: labeled rows up to which the model gained in `benchmarks/lab/unlabeled_rows.py`; 0 where it did not.
+        gained_with: those of the numbers of labeled rows in `MEASURED` with which the model gained in
+            `benchmarks/lab/unlabeled_rows.py`.
         least_unlabeled: rows without a target for each labeled row, from which runs start the model by themselves.
     """
 
@@ -227,7 +230,7 @@ class Pretrained(DeepPlugin):
     min_rows = 40
     architecture: ClassVar[tuple[str, ...]]
     task_parts: ClassVar[tuple[str, ...]]
-    most_labeled: ClassVar[int] = 0
+    gained_with: ClassVar[tuple[int, ...]] = ()
     least_unlabeled: ClassVar[float] = 10.0
 
     def supports(self, task: Task, shape: Shape) -> str | None:
@@ -240,9 +243,13 @@ class Pretrained(DeepPlugin):
         return MERIT if self.skipped_by_default(task, shape) is None else super().merit(task, shape)
 
     def skipped_by_default(self, task: Task, shape: Shape) -> str | None:
-        if shape.n_rows > self.most_labeled:
-            where = f" with more than {self.most_labeled:,} labeled rows" if self.most_labeled else ""
-            return f"In measurements, this pre-training gained nothing{where}."
+        if not self.gained_with:
+            return "In measurements, this pre-training gained nothing."
+        # The measured number that is nearest by ratio stands for the others.
+        nearest = min(MEASURED, key=lambda n: abs(math.log(max(1, shape.n_rows) / n)))
+        if shape.n_rows > MEASURED[-1] or nearest not in self.gained_with:
+            where = f"more than {MEASURED[-1]:,}" if shape.n_rows > MEASURED[-1] else f"about {nearest:,}"
+            return f"In measurements, this pre-training gained nothing with {where} labeled rows."
         if shape.n_unlabeled < self.least_unlabeled * shape.n_rows:
             return (
                 f"Pre-training needs at least {self.least_unlabeled:g} rows without a target for each row with one; there are "

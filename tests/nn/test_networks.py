@@ -11,7 +11,7 @@ import torch
 from tabapp_plugins.amformer.network import AMFormerParams
 from tabapp_plugins.autoint import AutoIntParams
 from tabapp_plugins.dcn_v2 import DCNV2Params
-from tabapp_plugins.ft_transformer import FTTransformerModel, FTTransformerNetwork, FTTransformerParams
+from tabapp_plugins.ft_transformer import FTTransformerModel, FTTransformerNetwork, FTTransformerParams, projection_for
 from tabapp_plugins.mlp import MLPParams
 from tabapp_plugins.resnet import ResNetParams
 from tabapp_plugins.snn import SNNParams
@@ -116,7 +116,7 @@ def test_ft_transformer_projects_tokens_for_many_features(tmp_path: Path) -> Non
     plugin = registry.get("ft_transformer")
     assert plugin.supports("binary", Shape(10_000, 2_000, 0, 2)) is None
     params = plugin.defaults("binary", Shape(10_000, 2_000, 0, 2), "cuda:0")
-    # Supplement E.2 has 128 tokens for the 2,000 features of Epsilon; the count is by hand.
+    # Supplement C.3 has 128 tokens for the 2,000 features of Epsilon; the count is by hand.
     network = FTTransformerNetwork(Sizes(n_numeric=2_000, cardinalities=(), d_out=1), params)
     assert network.blocks[0].attention.key_compression.out_features == 128
     assert n_parameters(network) == 3_196_609
@@ -127,6 +127,11 @@ def test_ft_transformer_projects_tokens_for_many_features(tmp_path: Path) -> Non
     )
     projected = FTTransformerNetwork(SIZES, FTTransformerParams(projection=0.5))
     assert FTTransformerModel(projected, saved, torch.device("cpu")).attention(table) is None
+
+
+def test_128_tokens_remain_of_any_number_of_features() -> None:
+    widths = range(301, 5_001)
+    assert {int((n + 1) * projection_for(Shape(10_000, n, 0, 2))) for n in widths} == {128}
 
 
 def test_ft_transformer_without_biases_ignores_a_zero_feature() -> None:

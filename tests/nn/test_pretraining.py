@@ -218,15 +218,19 @@ def test_a_model_that_did_not_gain_starts_only_by_name(name, monkeypatch):
     plugin = registry.get(name)
     assert plugin.supports("binary", SHAPE) is None
     assert plugin.supports("binary", dataclasses.replace(SHAPE, n_unlabeled=0)) is not None
-    monkeypatch.setattr(type(plugin), "most_labeled", 200)
+    monkeypatch.setattr(type(plugin), "gained_with", (200,))
     shape = dataclasses.replace(SHAPE, n_rows=200, n_unlabeled=2000)
     assert plugin.skipped_by_default("binary", shape) is None
     assert plugin.merit("binary", shape) > 1.0, "it starts early"
-    for changed, words in (({"n_rows": 201}, "more than 200 labeled rows"), ({"n_unlabeled": 1999}, "1,999 for 200")):
+    for changed, words in (
+        ({"n_rows": 60}, "nothing with about 50 labeled rows"),
+        ({"n_rows": 1001, "n_unlabeled": 20_000}, "more than 1,000 labeled rows"),
+        ({"n_unlabeled": 1999}, "1,999 for 200"),
+    ):
         reason = plugin.skipped_by_default("binary", dataclasses.replace(shape, **changed))
         assert reason is not None
         assert words in reason
-    monkeypatch.setattr(type(plugin), "most_labeled", 0)
+    monkeypatch.setattr(type(plugin), "gained_with", ())
     assert plugin.skipped_by_default("binary", shape) == "In measurements, this pre-training gained nothing."
     assert plugin.merit("binary", shape) <= 1.0
 

@@ -24,6 +24,7 @@ from tabapp.engine.plan.write_rows import write_rows
 from tabapp.errors import DataError
 from tabapp.features.arrays import FeatureRecipe
 from tabapp.models import registry
+from tabapp.nn.pretraining import MEASURED
 from tabapp.run.options.config import RunConfig
 from tabapp.run.record.folder import RunFolder, create_run
 
@@ -77,9 +78,7 @@ def test_pretrained_models_start_where_measurements_show_a_gain(tmp_path, monkey
         return {each.name for each in make_plan(config, schema, n_more=MORE).competing} & set(registry.variants())
 
     for name in registry.variants():
-        monkeypatch.setattr(
-            type(registry.get(name)), "most_labeled", LABELED if name.startswith("tab_") else LABELED - 1
-        )
+        monkeypatch.setattr(type(registry.get(name)), "gained_with", MEASURED if name.startswith("tab_") else ())
     assert started(config) == {"tab_transformer_pretrained"}
     names = tuple(registry.variants())
     assert started(msgspec.structs.replace(config, models=names)) == set(names)

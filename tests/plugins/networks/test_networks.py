@@ -116,10 +116,23 @@ def test_tab_transformer_uses_a_single_numeric_column() -> None:
     codes = torch.ones(2, 1, dtype=torch.int64)
     low, high = network(torch.tensor([[-1.0], [2.0]]), codes)[:, 0].tolist()
     assert low != high
-    assert TabTransformer().supports("binary", Shape(1000, 5, 0, 2)) == (
-        "It needs categorical columns, the only input of its Transformer; the table has none."
-    )
-    assert TabTransformer().supports("binary", Shape(1000, 5, 1, 2)) is None
+
+
+def test_tab_transformer_without_categorical_columns_is_an_mlp_with_layer_normalization() -> None:
+    params = TabTransformerParams(n_layers=1, d_token=16)
+    network = TabTransformerNetwork(Sizes(n_numeric=6, cardinalities=(), d_out=1), params).eval()
+    x = torch.randn(3, 6, generator=torch.Generator().manual_seed(0))
+    codes = torch.empty(3, 0, dtype=torch.int64)
+    torch.testing.assert_close(network(x, codes), network.head(torch.nn.functional.layer_norm(x, (6,))))
+    assert network.attention_maps(x, codes) == []
+    numbers = Shape(1000, 5, 0, 2)
+    assert TabTransformer().supports("binary", numbers) is None
+    assert TabTransformer().skipped_by_default("binary", numbers) is not None, "MLP is the same network"
+    assert TabTransformer().skipped_by_default("binary", Shape(1000, 5, 1, 2)) is None
+    assert TabTransformer().merit("binary", numbers) > 0
+    variant = registry.get("tab_transformer_pretrained")
+    reason = variant.supports("binary", Shape(1000, 5, 0, 2, n_unlabeled=100))
+    assert reason == "It pre-trains the embeddings of categorical columns; the table has none."
 
 
 def permuted_blocks(weight: Tensor, order: list[int], width: int = 1) -> Tensor:
