@@ -1,4 +1,4 @@
-"""FT-Transformer with and without feature biases, and AutoInt (Gorishniy et al. 2021, section 4.5, Table 3).
+"""FT-Transformer with and without feature biases, and AutoInt (Gorishniy et al. 2021, section 4.2, Table 3).
 
 python -m papers.ablation [--seeds 3] [--settings paper|cpu] [--minutes M] [--data FOLDER] [--cache FILE.json] [--out FILE.json]
 

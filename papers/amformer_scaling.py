@@ -3,12 +3,13 @@
 python -m papers.amformer_scaling [--features 50,100,200] [--rows 16] [--d-token 64] [--layers 3] [--steps 5]
                                       [--device cpu] [--most 1000] [--full] [--out FILE.json]
 
-Cheng et al. 2024, section 4.2 and Table 4: with a fixed number of prompts, the cost is linear in features; with self-attention it
-is quadratic. Layouts: `prompts` has prompts in both streams, 256 in the first layer and half as many in each following layer;
-`self` is AMFormer without prompts; `hybrid` has self-attention in the additive stream and as many prompts as features in the
-multiplicative stream; `ft_transformer` is the model that AMFormer extends. Each point is measured in a separate process: median
-seconds of a step on one thread (on a GPU: wall time), and peak memory minus the memory before the first step. `exponent` is the
-slope of log seconds over log features between the last two points: 1 is linear, 2 quadratic.
+Cheng et al. 2024, section 4.2 and Table 4: with a fixed number of prompts, the cost is linear in features; with
+self-attention it is quadratic. Layouts: `prompts` has prompts in both streams, in the first layer a quarter as many
+as tokens and at most 256, and half as many in each following layer; `self` is AMFormer without prompts; `hybrid` has
+self-attention in the additive stream and as many prompts as tokens in the multiplicative stream; `ft_transformer` is
+the model that AMFormer extends. Each point is measured in a separate process: median seconds of a step on one thread
+(on a GPU: wall time), and peak memory minus the memory before the first step. `exponent` is the slope of log seconds
+over log features between the last two points: 1 is linear, 2 quadratic.
 
 --full is for a GPU: up to the 2,000 features of Epsilon, and 512 rows.
 """
@@ -45,8 +46,8 @@ def build(layout: str, n_features: int, n_layers: int, d_token: int) -> nn.Modul
     shared: dict[str, Any] = {"n_layers": n_layers, "d_token": d_token}
     match layout:
         case "prompts":
-            # At most as many prompts as features, as the paper recommends.
-            n_prompts = min(MANY_PROMPTS, n_features + 1)
+            # With as many prompts as tokens, the cost would be that of self-attention.
+            n_prompts = min(MANY_PROMPTS, max(1, (n_features + 1) // 4))
             return AMFormerNetwork(sizes, AMFormerParams(prompts="both", n_prompts=n_prompts, **shared))
         case "hybrid":
             params = AMFormerParams(prompts="multiplicative", n_prompts=n_features + 1, **shared)

@@ -1,4 +1,4 @@
-"""MLP: the plain network of Gorishniy et al. 2021, section 3.1 and supplement B.3."""
+"""MLP: the plain network of Gorishniy et al. 2021, section 3.2 and supplement B.3."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class MLPNetwork(nn.Module):
 class MLP(DeepPlugin):
     name = "mlp"
     title = "MLP"
-    paper = "Gorishniy et al. 2021, Revisiting Deep Learning Models for Tabular Data, section 3.1"
+    paper = "Gorishniy et al. 2021, Revisiting Deep Learning Models for Tabular Data, section 3.2"
     starts_first = True
     warms_up = True
     reuses_steps = True

@@ -27,7 +27,7 @@ class PublishedFTTransformer(Preset, FTTransformer):
 
 
 class FTTransformerWithoutBiases(Preset, FTTransformer):
-    """FT-Transformer without biases of the feature tokens, the ablation of section 4.5 (Table 3) of Gorishniy et al. 2021."""
+    """FT-Transformer without biases of the feature tokens, the ablation of section 4.2 (Table 3) of Gorishniy et al. 2021."""
 
     name = "ft_transformer:no-bias"
     title = "FT-Transformer (no biases)"

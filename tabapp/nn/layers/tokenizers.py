@@ -1,4 +1,4 @@
-"""Features as tokens (Gorishniy et al. 2021, section 3.3, "Feature Tokenizer")."""
+"""Features as tokens (Gorishniy et al. 2021, section 3.6, "Feature Tokenizer")."""
 
 from __future__ import annotations
 

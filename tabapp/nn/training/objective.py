@@ -19,7 +19,7 @@ from tabapp.task import Task
 
 
 class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Conversion between targets and a network's output (Gorishniy et al. 2021, section 4.4 and supplement A.2).
+    """Conversion between targets and a network's output (Gorishniy et al. 2021, section 3.4 and supplement A.2).
 
     Attributes:
         task, n_classes: as in the fit's context.
