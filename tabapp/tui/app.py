@@ -17,6 +17,7 @@ from textual.command import Provider
 from textual.events import Event, Key
 from textual.filter import LineFilter
 from textual.notifications import SeverityLevel
+from textual.theme import Theme
 from textual.widget import Widget
 
 from tabapp.errors import ExitCode
@@ -47,6 +48,7 @@ from tabapp.tui.session.engine_handle import EngineHandle
 from tabapp.tui.session.notifications import Notifications
 from tabapp.tui.session.panel_copies import ask_for_panel, copy_table
 from tabapp.tui.session.plan_changes import PlanChanges
+from tabapp.tui.session.preferences import Preferences
 from tabapp.tui.session.quitting import Quitting
 from tabapp.tui.session.run_follower import Reader, RunFollower
 from tabapp.tui.session.shown_target import ShownTarget
@@ -101,7 +103,8 @@ class TabappApp(App[None], inherit_bindings=False):
         super().__init__(css_path=str(package_files("tabapp_assets") / "tabapp.tcss"))
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
         self.settings = settings or Settings()
-        use_theme(self, self.settings)
+        self.preferences = Preferences()
+        use_theme(self, self.settings, self.preferences.values.theme)
         use_keys(self, self.settings)
         self.folder = folder
         self.runs_dir = runs_dir
@@ -262,6 +265,9 @@ class TabappApp(App[None], inherit_bindings=False):
     def on_mount(self) -> None:
         self.set_class(self.no_color, "-no-color")
         self.set_class(self.console.color_system == "standard" and not self.is_headless, "-sixteen")
+        self.theme_changed_signal.subscribe(self, self._keep_theme)
+        if self.preferences.note:
+            self.notify(self.preferences.note, severity="warning")
         self.app_resume_signal.subscribe(self, self._draw_again)
         # The engine starts after the first frame, which it would slow down.
         self.call_after_refresh(lambda: self.run_worker(self._follow(), name="follow"))
@@ -273,6 +279,10 @@ class TabappApp(App[None], inherit_bindings=False):
             self.notify("There is no shell to return to here.", severity="warning")
         else:
             super().action_suspend_process()
+
+    def _keep_theme(self, theme: Theme) -> None:
+        self.preferences.values.theme = theme.name
+        self.preferences.save()
 
     def _draw_again(self, app: App[Any]) -> None:
         """Draw everything after the shell had the terminal."""

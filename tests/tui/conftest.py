@@ -1,15 +1,18 @@
-"""Replaces a wait of Textual's pilot that depends on the processor."""
+"""Replaces a wait of Textual's pilot that depends on the processor, and gives each test preferences of its own."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import textual.app
 import textual.pilot
 from textual._context import active_app
 from textual.message_pump import MessagePump
+
+from tabapp.tui.session import preferences
 
 
 def pumps() -> Iterator[MessagePump]:
@@ -35,3 +38,10 @@ async def messages_are_processed(min_sleep: float = 0, max_sleep: float = 1) -> 
 def pilot_waits_for_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (textual.pilot, textual.app):
         monkeypatch.setattr(module, "wait_for_idle", messages_are_processed)
+
+
+@pytest.fixture(autouse=True)
+def own_preferences(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path_factory.mktemp("preferences") / "folder" / "screen.json"
+    monkeypatch.setattr(preferences, "preferences_file", lambda: file)
+    return file

@@ -53,8 +53,10 @@ def check_theme(settings: Settings) -> str:
     return name
 
 
-def use_theme(app: App[Any], settings: Settings) -> None:
-    """Use the configured theme. Without one, `$TEXTUAL_THEME` (read by Textual) takes precedence over tabapp's theme.
+def use_theme(app: App[Any], settings: Settings, remembered: str = "") -> None:
+    """Use the configured theme, or else the one that was chosen last.
+
+    Without both, `$TEXTUAL_THEME` (read by Textual) takes precedence over tabapp's theme.
 
     Raises:
         UsageError: the theme is unknown.
@@ -62,4 +64,5 @@ def use_theme(app: App[Any], settings: Settings) -> None:
     app.register_theme(THEME)
     name = check_theme(settings)
     if settings.theme or "TEXTUAL_THEME" not in os.environ:
-        app.theme = name
+        is_known = remembered in (*BUILTIN_THEMES, THEME.name)
+        app.theme = remembered if is_known and not settings.theme else name

@@ -122,6 +122,10 @@ class Table(ScrollView, can_focus=True):
         Binding("l,right", "scroll_sideways(1)", show=False),
     ]
 
+    ORDERS: ClassVar[tuple[str, ...]] = ()
+    """Names of the orders of a table that can be sorted; `sort` is one of them."""
+    sort = ""
+
     class Moved(Message):
         """The cursor moved to another row."""
 

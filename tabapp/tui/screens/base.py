@@ -30,7 +30,7 @@ class RunView(Screen[None]):
     VIEW: View
     MAIN = ""
     """Selector of the widget that is focused first."""
-    FILTER_HINT = "filter · enter keeps it · esc clears"
+    FILTER_HINT = "filter · enter keeps it · ↑ earlier ones · esc clears"
     BY_TARGET: ClassVar[bool] = False
     """Whether the rows of its tables belong to the shown target, so that each target has cursors of its own."""
 
@@ -69,6 +69,13 @@ class RunView(Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one(self.MAIN, Widget).focus()
+        known = self.tabapp.preferences.values
+        for table in self.query(Table):
+            sort = known.sorts.get(table.id or "")
+            if sort in table.ORDERS:
+                table.sort = sort
+        if known.charts.get(self.VIEW):
+            self.add_class("-charts")
 
     def on_screen_resume(self) -> None:
         self.call_after_refresh(self.redraw)
@@ -85,6 +92,7 @@ class RunView(Screen[None]):
         self.query_one(StatusLine).show(snapshot)
         if self.has_class("-tiny") or self.has_class("-flat"):
             return
+        self._remember()
         self.query_one(Header).show(snapshot)
         self.query_one(KeyBar).show(snapshot.phase)
         target = snapshot.state.target_index
@@ -92,6 +100,14 @@ class RunView(Screen[None]):
             self._turn_to(target, snapshot)
         else:
             self.draw(snapshot)
+
+    def _remember(self) -> None:
+        """Keep the orders of tables and the panels shown for the next start."""
+        kept = self.tabapp.preferences
+        kept.values.sorts.update({table.id: table.sort for table in self.query(Table) if table.ORDERS and table.id})
+        if self.has_class("-charts") != kept.values.charts.get(self.VIEW, False):
+            kept.values.charts[self.VIEW] = self.has_class("-charts")
+        kept.save()
 
     def _turn_to(self, target: int | None, snapshot: Snapshot) -> None:
         """Draw another target, with the cursors that it had."""
@@ -172,14 +188,25 @@ class RunView(Screen[None]):
         self.redraw()
 
     @on(Input.Submitted, "#filter")
-    def _filter_kept(self) -> None:
+    def _filter_kept(self, event: Input.Submitted) -> None:
+        self.tabapp.preferences.add_filter(self.VIEW, event.value)
         self._close_filter()
+
+    def _recall_filter(self, step: int) -> None:
+        """Put an earlier or later text that was typed into the filter into it."""
+        line, texts = self.query_one("#filter", Input), self.tabapp.preferences.values.filters.get(self.VIEW, [])
+        place = (texts.index(line.value) if line.value in texts else -1) + step
+        line.value = texts[place] if 0 <= place < len(texts) else "" if place < 0 else line.value
+        line.cursor_position = len(line.value)
 
     def on_key(self, event: Key) -> None:
         if event.key == "escape" and self.has_class("-filtering"):
             event.stop()
             self.query_one("#filter", Input).value = ""
             self._close_filter()
+        elif event.key in ("up", "down") and self.has_class("-filtering"):
+            event.stop()
+            self._recall_filter(1 if event.key == "up" else -1)
         elif event.key == "escape" and self.has_class(ZOOMED):
             event.stop()
             self.toggle_zoom()

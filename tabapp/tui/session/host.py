@@ -17,6 +17,7 @@ from tabapp.run.record.state import RunState
 from tabapp.tui.session.analysis_queue import AnalysisQueue
 from tabapp.tui.session.engine_handle import EngineHandle
 from tabapp.tui.session.plan_changes import PlanChanges
+from tabapp.tui.session.preferences import Preferences
 from tabapp.tui.viewmodels.texts import Snapshot
 
 
@@ -28,6 +29,7 @@ class Host(Protocol):
     config: RunConfig
     is_own: bool
     settings: Settings
+    preferences: Preferences
     planning: PlanChanges
     engine: EngineHandle
     analyses: AnalysisQueue

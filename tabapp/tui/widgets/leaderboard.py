@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tabapp.run.record import events as ev
 from tabapp.run.record.score_text import written_like
@@ -194,6 +195,8 @@ def in_line(state: RunState) -> dict[str, int]:
 
 class Leaderboard(ModelTable):
     """Shows the leaderboard of a snapshot. The key k belongs to the screen, which stops a model with it."""
+
+    ORDERS: ClassVar = tuple(dict(SORTS))
 
     def __init__(self) -> None:
         super().__init__(columns_for(RunState()), id="leaderboard", empty=WAITING)

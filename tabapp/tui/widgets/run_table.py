@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 from tabapp import charts
 from tabapp.run.lists.description import RunDescription
@@ -51,6 +52,8 @@ TITLES = {"Run": "newest", "Started": "newest", "Best": "best", "Status": "statu
 
 class Runs(Table):
     """The runs read so far; the open run is marked."""
+
+    ORDERS: ClassVar = tuple(dict(SORTS))
 
     def __init__(self, current: str) -> None:
         super().__init__(COLUMNS, id="runs", empty="Reading the runs…")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tabapp import charts
 from tabapp.run.record import events as ev
@@ -70,6 +71,8 @@ def trial_row(row: TrialFacts, varied: Sequence[str]) -> Row:
 
 class Trials(Table):
     """All trials, or those of one model; the key k belongs to the screen, which stops a model with it."""
+
+    ORDERS: ClassVar = SORTS
 
     def __init__(self) -> None:
         super().__init__([], id="trials", empty="Waiting for the first trial…")
