@@ -169,7 +169,7 @@ def scenes(started: float, late: float) -> tuple[tuple[str, float | None, list[s
         ("compare", None, ["1", "down", "3", "space", "down", "space"]),
         ("tuning", None, ["1", "down", "4"]),
         ("explain", None, ["5", *["down"] * 4]),
-        ("predict", None, ["6", "o", "down", "enter", "ctrl+r"]),
+        ("predict", None, ["6", "enter", "down", "enter", "ctrl+r"]),
         ("runs", None, ["7"]),
         ("log", None, ["8"]),
         ("help", late, ["1", "question_mark"]),

@@ -16,6 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from tabapp import __version__
+from tabapp.cli.terminal import is_interactive
 from tabapp.errors import ExitCode, TabappError, UnconfinedWarning, UsageError, did_you_mean
 
 DEFAULT = "run"
@@ -52,6 +53,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 EXAMPLES = """\b
 Examples:
+  tabapp                                       open the runs and the tables of this folder
   tabapp data.csv                              open the terminal UI; ctrl+r starts the run
   tabapp --auto data.csv --budget 2m           run without a screen
   tabapp predict model.tabapp new.csv -o out.csv
@@ -84,6 +86,9 @@ class DefaultGroup(click.Group):
         return getattr(import_module(module), attribute)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing and is_interactive():
+            # The front door.
+            args = [DEFAULT]
         if args and args[0] not in COMMANDS and args[0] not in ("--help", "-h", "--version"):
             if not ctx.resilient_parsing:
                 _check_command(args[0])
@@ -112,7 +117,7 @@ class DefaultGroup(click.Group):
             formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        formatter.write_usage("tabapp", "DATA [OPTIONS]")
+        formatter.write_usage("tabapp", "[DATA] [OPTIONS]")
         formatter.write_usage("tabapp", "COMMAND [ARGS]…", prefix="       ")
 
 
@@ -126,7 +131,7 @@ class DefaultGroup(click.Group):
 @click.pass_context
 def group(ctx: click.Context) -> None:
     """AutoML for tables in the terminal. DATA is a .csv, .tsv or .txt file (also .gz, .zst, .zip), a .parquet
-    or .arrow file, or - for stdin."""
+    or .arrow file, or - for stdin; without it, a terminal shows the runs and the tables of the working folder."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 

@@ -67,7 +67,9 @@ class PlainView:
 
     QUIET_KINDS = frozenset({"fit", "prune"})
 
-    def __init__(self, *, quiet: bool, verbose: bool) -> None:
+    def __init__(self, run: str, *, quiet: bool, verbose: bool) -> None:
+        """`run` selects the run in proposed commands."""
+        self._run = run
         self._quiet = quiet
         self._verbose = verbose
         self._last_line: FeedLine | None = None
@@ -77,7 +79,7 @@ class PlainView:
     def show(self, event: ev.AnyEvent, state: RunState) -> None:
         if self._quiet:
             return
-        for text in self._warnings.of(event, state.run):
+        for text in self._warnings.of(event, self._run):
             self._print(event.t, "warn", text)
         if not state.feed or isinstance(event, ev.RunFinished):
             return
@@ -168,16 +170,22 @@ def _handled(interrupts: Interrupts, signals: tuple[signal.Signals, ...]) -> Gen
 
 
 def make_view(
-    *, plain: bool, as_json: bool, quiet: bool, verbose: bool, clock: Callable[[], float] = time.time
+    folder: RunFolder,
+    *,
+    plain: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+    clock: Callable[[], float] = time.time,
 ) -> View:
-    """The view that the options ask for; on a terminal, a live view whose times are those of `clock`."""
+    """The view of a run that the options ask for; on a terminal, a live view whose times are those of `clock`."""
     if as_json:
         return JsonView()
     if plain or quiet or not (sys.stdout.isatty() and sys.stderr.isatty()):
-        return PlainView(quiet=quiet, verbose=verbose)
+        return PlainView(folder.argument, quiet=quiet, verbose=verbose)
     from tabapp.headless.live import LiveView
 
-    return LiveView(verbose=verbose, clock=clock)
+    return LiveView(folder.argument, verbose=verbose, clock=clock)
 
 
 @dataclass(frozen=True)
@@ -265,7 +273,7 @@ def follow(folder: RunFolder, *, plain: bool, as_json: bool, quiet: bool, verbos
     Args:
         start: start the engine; otherwise the run is active in another process or finished.
     """
-    ended = watch(folder, make_view(plain=plain, as_json=as_json, quiet=quiet, verbose=verbose), start=start)
+    ended = watch(folder, make_view(folder, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose), start=start)
     finished = ended.state.finished
     if finished is None:
         if ended.interrupts > 1:

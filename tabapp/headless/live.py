@@ -75,7 +75,8 @@ def render(state: RunState, now: float, *, verbose: bool = False) -> Group:
 class LiveView:
     """A live view that redraws at most `REFRESH_PER_SECOND` times a second, below the warnings about the data."""
 
-    def __init__(self, *, verbose: bool, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, run: str, *, verbose: bool, clock: Callable[[], float] = time.time) -> None:
+        self._run = run
         self._verbose = verbose
         self._clock = clock
         self._live = Live(console=Console(stderr=True), refresh_per_second=REFRESH_PER_SECOND, transient=True)
@@ -84,7 +85,7 @@ class LiveView:
         self._warnings = NewWarnings(every=verbose)
 
     def show(self, event: ev.AnyEvent, state: RunState) -> None:
-        for text in self._warnings.of(event, state.run):
+        for text in self._warnings.of(event, self._run):
             self._live.console.print(Text(f"⚠ {one_line(text)}", style="yellow"))
 
     def tick(self, state: RunState) -> None:

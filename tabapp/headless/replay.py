@@ -19,7 +19,7 @@ def replay(folder: RunFolder, speed: float, *, plain: bool, as_json: bool, quiet
         UsageError: the run has no events.
     """
     reader = ReplayReader(folder, speed)
-    view = make_view(plain=plain, as_json=as_json, quiet=quiet, verbose=verbose, clock=lambda: reader.now)
+    view = make_view(folder, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose, clock=lambda: reader.now)
     state = RunState()
     while True:
         for event in reader.read_new():

@@ -18,7 +18,7 @@ class NewWarnings:
         self._shown: set[str] = set()
 
     def of(self, event: ev.AnyEvent, run: str) -> list[str]:
-        """The lines for an event of the run with this id, most important first; most events have none."""
+        """The lines for an event of the run that commands select by `run`, most important first; most events have none."""
         if not isinstance(event, ev.SchemaInferred):
             return []
         all_of_them = list(map(sentence, event.warnings)) if self._every else sentences(event.warnings)

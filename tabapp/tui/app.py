@@ -4,40 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from importlib.resources import files as package_files
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
 from rich.text import Text
-from textual.app import App
 from textual.binding import BindingType
 from textual.command import Provider
-from textual.events import Event, Key
-from textual.filter import LineFilter
-from textual.notifications import SeverityLevel
-from textual.theme import Theme
 from textual.widget import Widget
 
 from tabapp.errors import ExitCode
-from tabapp.printable import multi_line, one_line
+from tabapp.printable import one_line
 from tabapp.run.options.settings import Settings
 from tabapp.run.record import commands as cmd
 from tabapp.run.record import events as ev
 from tabapp.run.record.commands import AnyCommand
 from tabapp.run.record.confining import own_config
-from tabapp.run.record.folder import RunFolder, default_runs_dir
+from tabapp.run.record.folder import RunFolder
 from tabapp.run.record.state import RunState, history_until_now
+from tabapp.tui.base_app import BaseApp
 from tabapp.tui.chrome.actions import TABS, View, bindings_for, has_started, phase_of
 from tabapp.tui.chrome.clipboard import copy
-from tabapp.tui.chrome.contrast import readable
 from tabapp.tui.chrome.crash_report import report_crash
-from tabapp.tui.chrome.keymap import use_keys
-from tabapp.tui.chrome.stylesheet import CachedStylesheet
-from tabapp.tui.chrome.theme import use_theme
-from tabapp.tui.chrome.type_ahead import TypeAhead
-from tabapp.tui.content import Content, PrintableFilter
+from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.screens.data import DataView
@@ -46,9 +35,9 @@ from tabapp.tui.session.analysis_queue import AnalysisQueue
 from tabapp.tui.session.bundle_export import ask_for_export
 from tabapp.tui.session.engine_handle import EngineHandle
 from tabapp.tui.session.notifications import Notifications
+from tabapp.tui.session.opened import Opened
 from tabapp.tui.session.panel_copies import ask_for_panel, copy_table
 from tabapp.tui.session.plan_changes import PlanChanges
-from tabapp.tui.session.preferences import Preferences
 from tabapp.tui.session.quitting import Quitting
 from tabapp.tui.session.run_follower import Reader, RunFollower
 from tabapp.tui.session.shown_target import ShownTarget
@@ -58,14 +47,6 @@ from tabapp.tui.viewmodels.texts import Snapshot
 POLL_SECONDS = 0.1
 FLUSH_SECONDS = 0.25
 LIVENESS_SECONDS = 1.0
-
-
-@dataclass(frozen=True)
-class Opened:
-    """The run to show next, and whether to start its engine."""
-
-    folder: RunFolder
-    start_engine: bool
 
 
 def _action_provider() -> type[Provider]:
@@ -79,17 +60,14 @@ def _move_focus(widget: Widget | None) -> None:
         widget.focus()
 
 
-class TabappApp(App[None], inherit_bindings=False):
+class TabappApp(BaseApp, inherit_bindings=False):
     """The app for a run whose engine it starts. All it shows comes from the run folder."""
 
-    TITLE = "tabapp"
     COMMANDS: ClassVar = {_action_provider}
     BINDINGS: ClassVar[list[BindingType]] = [*bindings_for("everywhere")]
     MODES: ClassVar = VIEWS
     DEFAULT_MODE: ClassVar[str] = "data"
     STARTS_ENGINE: ClassVar[bool] = True
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-low"), (30, "-tall")]  # noqa: RUF012
 
     def __init__(
         self,
@@ -100,12 +78,7 @@ class TabappApp(App[None], inherit_bindings=False):
         clock: Callable[[], float] = time.time,
         reader: Reader | None = None,
     ) -> None:
-        super().__init__(css_path=str(package_files("tabapp_assets") / "tabapp.tcss"))
-        self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
-        self.settings = settings or Settings()
-        self.preferences = Preferences()
-        use_theme(self, self.settings, self.preferences.values.theme)
-        use_keys(self, self.settings)
+        super().__init__(settings or Settings())
         self.folder = folder
         self.runs_dir = runs_dir
         self._chosen_models: dict[int | None, str | None] = {}
@@ -120,18 +93,9 @@ class TabappApp(App[None], inherit_bindings=False):
         self._clock = clock
         self.engine = EngineHandle(folder)
         self.analyses = AnalysisQueue(self)
-        self._quitting = Quitting(self, runs_dir if runs_dir != default_runs_dir() else None)
+        self._quitting = Quitting(self)
         self._start = StartRequest(self)
         self._toasts = Notifications(self)
-        self._printable = PrintableFilter()
-        self._typed = TypeAhead(self, super().on_event)
-
-    def get_css_variables(self) -> dict[str, str]:
-        self.theme_variables = readable(super().get_css_variables())
-        return self.theme_variables
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        return [*super().get_line_filters(), self._printable]
 
     # -- for the screens -------------------------------------------------------------------------------------
 
@@ -185,27 +149,15 @@ class TabappApp(App[None], inherit_bindings=False):
             return ExitCode.INTERRUPTED
         return 1 if self.trouble is not None else 0
 
-    def notify(
-        self,
-        message: str,
-        *,
-        title: str = "",
-        severity: SeverityLevel = "information",
-        timeout: float | None = None,
-        markup: bool = False,
-    ) -> None:
-        """Show a toast. Messages quote data, so `markup` is ignored: brackets are shown as written."""
-        super().notify(multi_line(message), title=one_line(title), severity=severity, timeout=timeout, markup=False)
-
     def copy(self, text: str) -> None:
         """Copy a text to the clipboard and report where it went."""
         copy(self, text)
 
-    def open_run(self, folder: RunFolder, *, start_engine: bool) -> None:
+    def open_run(self, folder: RunFolder, *, start_engine: bool, resumed: bool = False) -> None:
         """Show another run, or this one with a new engine. The engine of this run continues."""
         if not has_started(self.whole_state) and self.engine.is_ours:
             self.send(cmd.Abort())
-        self.opened = Opened(folder, start_engine)
+        self.opened = Opened(folder, start_engine, resumed)
         self.exit()
 
     def send(self, command: AnyCommand) -> None:
@@ -254,39 +206,12 @@ class TabappApp(App[None], inherit_bindings=False):
         leaderboard.show_snapshot(self.snapshot())
         leaderboard.move_to_key(model)
 
-    async def on_event(self, event: Event) -> None:
-        if isinstance(event, Key) and not event.is_forwarded:
-            await self._typed.take(event)
-        else:
-            await super().on_event(event)
-
     # -- life cycle -----------------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
-        self.set_class(self.no_color, "-no-color")
-        self.set_class(self.console.color_system == "standard" and not self.is_headless, "-sixteen")
-        self.theme_changed_signal.subscribe(self, self._keep_theme)
-        if self.preferences.note:
-            self.notify(self.preferences.note, severity="warning")
-        self.app_resume_signal.subscribe(self, self._draw_again)
         # The engine starts after the first frame, which it would slow down.
         self.call_after_refresh(lambda: self.run_worker(self._follow(), name="follow"))
         self.set_interval(FLUSH_SECONDS, self.draw_changes)
-
-    def action_suspend_process(self) -> None:
-        """Return to the shell until it brings the program back; a browser has none."""
-        if self._driver is None or not self._driver.can_suspend:
-            self.notify("There is no shell to return to here.", severity="warning")
-        else:
-            super().action_suspend_process()
-
-    def _keep_theme(self, theme: Theme) -> None:
-        self.preferences.values.theme = theme.name
-        self.preferences.save()
-
-    def _draw_again(self, app: App[Any]) -> None:
-        """Draw everything after the shell had the terminal."""
-        self.refresh(layout=True)
 
     async def _follow(self) -> None:
         if self.STARTS_ENGINE:
@@ -390,6 +315,13 @@ class TabappApp(App[None], inherit_bindings=False):
         """Ask where to save the panel in focus."""
         ask_for_panel(self)
 
+    def action_open_door(self) -> None:
+        """Show the runs and files that can be opened; this run continues below."""
+        from tabapp.tui.door.screen import Door
+
+        if isinstance(self.screen, RunView):
+            self.push_screen(Door(self.folder.run))
+
     def action_change_theme(self) -> None:
         """Choose a color theme."""
         self.search_themes()
@@ -415,6 +347,12 @@ class TabappApp(App[None], inherit_bindings=False):
 
     def _fatal_error(self) -> None:
         self.panic(Text(one_line(report_crash(self.folder))))
+
+
+class ResumedApp(TabappApp):
+    """The app for a run whose engine it starts again."""
+
+    DEFAULT_MODE: ClassVar[str] = "run"
 
 
 class AttachedApp(TabappApp):

@@ -21,7 +21,7 @@ SERVER_SECONDS = 0.5
 class Page(AttachedApp):
     """A screen attached to a run, in a browser. Another run opens in its place by another address."""
 
-    def open_run(self, folder: RunFolder, *, start_engine: bool) -> None:
+    def open_run(self, folder: RunFolder, *, start_engine: bool, resumed: bool = False) -> None:
         """Show another run on this page, or this one with a new engine. The engine of this run keeps running."""
         if start_engine:
             start_detached_engine(folder)

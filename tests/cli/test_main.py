@@ -222,7 +222,7 @@ def test_every_command_has_help(name, capsys):
 
 def test_help_is_shown_without_arguments(capsys):
     assert run_command_line([]) == 0
-    assert "Usage: tabapp DATA" in capsys.readouterr().out
+    assert "Usage: tabapp [DATA]" in capsys.readouterr().out
 
 
 def test_finished_run_is_listed_and_shown_without_an_engine(tmp_path, capsys, monkeypatch):

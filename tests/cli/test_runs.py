@@ -118,3 +118,23 @@ def test_commands_in_sentences_name_another_folder_of_runs(tmp_path, capsys, mon
     write_run(place)
     assert run_command_line(["attach", "zzz", "--runs-dir", str(place)]) == ExitCode.USAGE
     assert f"`tabapp runs --runs-dir '{place}'` lists them." in capsys.readouterr().err
+
+
+def test_without_arguments_a_terminal_shows_the_front_door(runs_dir, monkeypatch, capsys):
+    from tabapp.cli import main
+    from tabapp.cli.commands import run as running
+    from tabapp.tui import browse
+
+    shown: list[object] = []
+    monkeypatch.setattr(browse, "show_door", lambda runs_dir, settings: shown.append(runs_dir) or [])
+    assert run_command_line([]) == 0
+    assert "Usage: tabapp" in capsys.readouterr().out
+    assert shown == [], "no terminal, no door"
+    for module in (main, running):
+        monkeypatch.setattr(module, "is_interactive", lambda: True)
+    assert run_command_line([]) == 0
+    assert run_command_line(["--runs-dir", "elsewhere"]) == 0
+    assert [path.name for path in shown] == ["runs", "elsewhere"]
+    assert capsys.readouterr().out == ""
+    assert run_command_line(["--budget", "2m"]) == ExitCode.USAGE
+    assert "Missing argument" in capsys.readouterr().err

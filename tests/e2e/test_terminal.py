@@ -137,11 +137,12 @@ def test_killed_engine_is_reported_and_the_run_can_be_resumed(wide: Terminal, tm
     os.kill(started[-1].pid, signal.SIGKILL)
     wide.wait("The engine has stopped", "SIGKILL", "Completed fits are kept")
     fits = count_fits(folder)
-    wide.keys("Enter")
+    wide.keys("Escape")
     wide.wait("✗ the engine has stopped")
     wide.keys("7")
     wide.wait("■ stopped")
     wide.keys("r")
+    wide.wait("Leaderboard")
     wide.until(lambda: folder.state().finished is not None, "the end of the run")
     assert count_fits(folder) > fits
     wide.wait("✓ done")

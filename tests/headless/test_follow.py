@@ -110,7 +110,7 @@ def test_verbose_lines_have_every_warning_and_quiet_ones_none(folder, engine, ca
 
 
 def test_the_live_view_prints_warnings_above_its_table(capsys):
-    view = LiveView(verbose=False)
+    view = LiveView("last", verbose=False)
     state = RunState()
     for event in recorded("shop"):
         state = reduce(state, event)

@@ -134,7 +134,7 @@ def test_an_ensemble_is_reported_for_each_target(capsys):
         members=(ev.EnsembleMember(model="m", trial=0, weight=1.0),), score=0.9, low=0, high=1
     )
     events = numbered([event for index in (0, 1) for event in (several_bests()[6 * index + 1], ensemble, ensemble)])
-    view, state = PlainView(quiet=False, verbose=False), RunState()
+    view, state = PlainView("last", quiet=False, verbose=False), RunState()
     for event in events:
         state = reduce(state, event)
         view.show(event, state)

@@ -22,13 +22,16 @@ from tabapp.tui import app as app_module
 from tabapp.tui.app import TabappApp
 from tabapp.tui.chrome.actions import TABS, Action, Scope
 from tabapp.tui.dialogs.basic import Dialog
+from tabapp.tui.door.screen import Door, DoorKeys
 from tabapp.tui.parts.lines import ClickableLine, KeyBar, Tabs
 from tabapp.tui.parts.table import Table
+from tabapp.tui.replay import ReplayApp
 from tabapp.tui.screens import runs
 from tabapp.tui.screens.row import RowView
 from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.session import engine_handle
 from tabapp.tui.widgets.model_panels import Models
+from tabapp.tui.widgets.run_table import Runs
 from tabapp.tui.widgets.trial_panels import Trials
 from tests.recordings import events_of
 from tests.recordings.replay import ReplayWorker, make_run
@@ -51,7 +54,8 @@ class Replayed(Driver):
 
     async def folded(self) -> None:
         """Wait until the app has folded what the worker has played."""
-        await self.until(lambda: self.app.snapshot().state.seq == self.worker.state.seq)
+        if not isinstance(self.app, ReplayApp):
+            await self.until(lambda: self.app.snapshot().state.seq == self.worker.state.seq)
         self.app.draw_changes()
         await self.pilot.pause()
 
@@ -71,6 +75,20 @@ class Replayed(Driver):
     async def enter(self, scope: Scope) -> None:
         """Go to the screen of a scope, with its main part focused and the cursor on a model that is fitted."""
         await self.back()
+        if scope != "door" and isinstance(self.app.screen, Door):
+            await self.press("escape")
+            await self.pilot.pause()
+        if scope == "replay":
+            if getattr(self.app.screen, "VIEW", None) != "run":
+                await self.press("1")
+            return
+        if scope == "door":
+            if not isinstance(self.app.screen, Door):
+                await self.press("o")
+            await self.until(lambda: isinstance(self.app.screen, Door) and self.app.screen.query_one(Runs).rows)
+            self.app.screen.query_one(Runs).focus()
+            await self.pilot.pause()
+            return
         if scope == "table":
             if not isinstance(self.app.screen, WholeTable):
                 await self.enter("data")
@@ -112,6 +130,9 @@ class Replayed(Driver):
 
     async def click(self, action: Action) -> None:
         """Do an action by mouse: its tab, its place in the footer, or the palette, which a click opens."""
+        if isinstance(self.app.screen, Door):
+            assert await self.click_part(DoorKeys, action.action)
+            return
         await self.until(lambda: any(bar._spots for bar in self.app.screen.query(KeyBar)))
         for line in (Tabs, KeyBar):
             if await self.click_part(line, action.action):
@@ -154,7 +175,12 @@ async def replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, 
         case _:
             folder.bundle.write_bytes(b"a bundle")
             worker.play_all()
-    app = TabappApp(folder, runs_dir=tmp_path / "runs", clock=lambda: worker.state.time)
+    if phase == "replaying":
+        app = ReplayApp(folder, 1.0, runs_dir=tmp_path / "runs")
+        app._replay.pause()
+        app._replay.seek(30.0)
+    else:
+        app = TabappApp(folder, runs_dir=tmp_path / "runs", clock=lambda: worker.state.time)
     async with app.run_test(size=size, notifications=True) as pilot:
         driver = Replayed(app, pilot, worker, folder)
         obeying = asyncio.create_task(driver.obey())
@@ -235,6 +261,16 @@ def shows(view: str) -> Proof:
 def asks_for_text(driver: Replayed) -> Callable[[], object]:
     """The input line has the focus."""
     return lambda: driver.app.screen.has_class("-filtering") and isinstance(driver.app.focused, Input)
+
+
+def replay_changes(name: str) -> Proof:
+    """Something about the place of the replay has another value."""
+
+    def proof(driver: Replayed) -> Callable[[], object]:
+        before = getattr(driver.app.snapshot().replay, name)
+        return lambda: getattr(driver.app.snapshot().replay, name) != before
+
+    return proof
 
 
 Preparing = Callable[[Replayed], Awaitable[object]]

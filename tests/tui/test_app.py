@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from textual.widgets import Input
 
 from tabapp.run.record import events as ev
+from tabapp.run.record.folder import RunFolder
 from tabapp.tui.app import AttachedApp
 from tabapp.tui.browse import Shown, show_runs
-from tabapp.tui.dialogs.basic import Decision, Reading
+from tabapp.tui.dialogs.basic import Ask, Choice, Decision
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.explain import ExplainView
 from tabapp.tui.screens.log import LogView
@@ -16,6 +18,7 @@ from tabapp.tui.screens.models import ModelsView
 from tabapp.tui.screens.run import RunningView
 from tabapp.tui.screens.runs import RunsView
 from tabapp.tui.screens.tuning import TuningView
+from tabapp.tui.session.opened import Opened
 from tests.tui import recordings
 from tests.tui.driver import NARROW, SIZES, WIDE, drive
 
@@ -78,7 +81,7 @@ async def test_every_screen_shows_its_essentials_at_every_size(tmp_path, monkeyp
             ("3", "Models", ["Folds", "space compares"]),
             ("4", "Tuning", ["Trials · all models"]),
             ("5", "Explain", ["Importance"]),
-            ("7", "Runs", ["Status", "titanic"]),
+            ("7", "Runs", ["Best", "titanic"]),
             ("8", "Log", ["Log · everything"]),
         ):
             await driver.press(key)
@@ -129,22 +132,121 @@ async def test_an_exit_code_of_the_engine_is_the_commands(tmp_path, monkeypatch)
     assert driver.app.exit_code == 3
 
 
-async def test_a_killed_engine_shows_how_to_resume(tmp_path, monkeypatch):
-    async with drive(tmp_path, monkeypatch, recordings.running()) as driver:
+async def test_a_killed_engine_offers_to_resume_by_a_key(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), engine_runs=False) as driver:
         driver.folder.log.write_text("line one\nMemoryError in the engine\n")
+        await driver.press("1")
         driver.process.returncode = -9
-        await driver.until(lambda: isinstance(driver.app.screen, Reading))
-        await driver.sees("SIGKILL", "tabapp resume", "MemoryError in the engine")
-        await driver.press("escape")
-        await driver.sees("✗ the engine has stopped")
-        await driver.press("q")
+        await driver.until(lambda: isinstance(driver.app.screen, Decision))
+        await driver.sees("SIGKILL", "MemoryError in the engine", "Resume now", "Show the log", "Quit")
+        assert "tabapp resume" not in driver.text()
+        await driver.press("8")
+        await driver.until(lambda: driver.app.screen.VIEW == "log")
+        await driver.press("1")
+        await driver.sees("✗ the engine has stopped", "r Resume", "n New run")
+        assert "F Finish" not in driver.text()
+        assert "p Pause" not in driver.text()
+        await driver.press("r")
+        await driver.until(lambda: driver.app.opened is not None)
+        assert driver.app.opened == Opened(driver.folder, start_engine=True, resumed=True)
+        assert driver.folder.config().start
+        assert driver.commands() == []
     assert driver.app.exit_code == 1
 
 
-async def test_an_attached_run_without_an_engine_shows_how_to_resume(tmp_path, monkeypatch):
+async def test_an_engine_that_dies_before_the_start_is_started_again_without_the_run(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+        driver.process.returncode = 1
+        await driver.until(lambda: isinstance(driver.app.screen, Decision))
+        await driver.press("r")
+        await driver.until(lambda: driver.app.opened is not None)
+        assert driver.app.opened == Opened(driver.folder, start_engine=True)
+        assert not driver.folder.config().start
+
+
+async def test_a_run_that_has_ended_continues_with_more_time(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.finished(), attach=True) as driver:
+        monkeypatch.setattr(RunFolder, "is_running", lambda self: False)
+        await driver.press("1")
+        await driver.sees("+ More")
+        await driver.press("plus")
+        await driver.until(lambda: isinstance(driver.app.screen, Choice))
+        await driver.press(*"90s", "enter")
+        await driver.until(lambda: driver.app.opened is not None)
+        assert driver.app.opened == Opened(driver.folder, start_engine=True, resumed=True)
+        config = driver.folder.config()
+        assert config.start
+        assert config.budget is not None
+        assert config.budget > 90, "the time used so far is added"
+
+
+async def test_a_run_without_a_time_limit_continues_with_more_trials(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.finished(), attach=True) as driver:
+        monkeypatch.setattr(RunFolder, "is_running", lambda self: False)
+        driver.folder.save_config(msgspec.structs.replace(driver.folder.config(), budget=None, trials=3))
+        await driver.press("1", "plus")
+        await driver.until(lambda: isinstance(driver.app.screen, Ask))
+        driver.app.screen.query_one(Input).value = "3"
+        await driver.press("enter")
+        await driver.sees("Type a number above 3")
+        driver.app.screen.query_one(Input).value = "5"
+        await driver.press("enter")
+        await driver.until(lambda: driver.app.opened is not None)
+        assert driver.folder.config().trials == 5
+
+
+async def test_n_opens_a_new_run_with_all_options_and_leaves_this_one_alone(tmp_path, monkeypatch):
+    table = tmp_path / "titanic.csv"
+    table.write_text("a,Survived\n1,0\n")
+    async with drive(tmp_path, monkeypatch, recordings.finished(), attach=True, data=str(table)) as driver:
+        options = {"target": "Survived", "group": "a", "kinds": {"a": "text"}, "models": ("catboost",), "seed": 7}
+        given = msgspec.structs.replace(driver.folder.config(), **options, name="first", out=str(tmp_path / "m.tabapp"))
+        driver.folder.save_config(given)
+        await driver.press("1", "n")
+        await driver.until(lambda: driver.app.opened is not None)
+        opened = driver.app.opened
+        assert (opened.start_engine, opened.resumed) == (True, False)
+        assert opened.folder.path.parent == driver.app.runs_dir
+        assert opened.folder != driver.folder
+        assert opened.folder.config() == msgspec.structs.replace(given, start=False, name=None, out=None)
+        assert driver.folder.config() == given
+
+
+async def test_a_plan_whose_table_is_gone_is_not_cloned(tmp_path, monkeypatch):
+    async with drive(
+        tmp_path, monkeypatch, recordings.finished(), attach=True, data=str(tmp_path / "gone.csv")
+    ) as driver:
+        await driver.press("1", "n")
+        await driver.until(lambda: any("is no longer there. Press o" in toast for toast in driver.toasts()))
+        assert driver.app.opened is None
+
+
+async def test_the_command_in_the_quit_dialog_names_another_folder_of_runs(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press("q")
+        await driver.until(lambda: isinstance(driver.app.screen, Decision))
+        shown = " ".join(driver.text().split())
+        assert f"tabapp attach {driver.folder.short_id} --runs-dir" in shown
+        await driver.press("escape")
+        monkeypatch.setenv("TABAPP_RUNS_DIR", str(tmp_path))
+        await driver.press("q")
+        await driver.until(lambda: isinstance(driver.app.screen, Decision))
+        assert "--runs-dir" not in driver.text()
+
+
+async def test_start_is_not_offered_once_the_run_has_started(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press("2")
+        await driver.until(lambda: driver.app.screen.VIEW == "data")
+        await driver.pilot.pause()
+        assert not driver.app.screen.query_one("#start").display
+        assert "Start" not in driver.text()
+
+
+async def test_an_attached_run_without_an_engine_offers_to_resume(tmp_path, monkeypatch):
     events = recordings.running()
     async with drive(tmp_path, monkeypatch, events, attach=True, engine_runs=False) as driver:
-        await driver.sees("No engine is running for this run", "tabapp resume")
+        await driver.sees("No engine is running for this run", "Resume now")
         await driver.press("escape", "q")
     assert driver.app.exit_code == 1
 

@@ -11,6 +11,7 @@ from tabapp.tui.chrome.actions import ACTIONS, STARTING, TABS, Action, Scope
 from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice
 from tabapp.tui.dialogs.model_choice import ModelChoice
+from tabapp.tui.door.screen import Door
 from tabapp.tui.parts.lines import KeyBar
 from tabapp.tui.screens import predict
 from tabapp.tui.screens.jump import Jump
@@ -36,6 +37,7 @@ from tests.tui.replayed import (
     keys,
     other_model_marked,
     plan_is_answered,
+    replay_changes,
     replayed,
     says,
     scrolled_up,
@@ -135,7 +137,31 @@ CASES: dict[str, Case] = {
     "runs.mark": Case(changes(lambda screen: screen.query_one(Runs).marked), "after", after=keys("space")),
     "runs.compare": Case(says("Mark two runs"), "after"),
     "runs.delete": Case(says("This run is open"), "after"),
-    "runs.resume": Case(says("is complete"), "after"),
+    "runs.resume": Case(dialog(Choice, "Continue the run with more time"), "after"),
+    "runs.more": Case(dialog(Choice, "Continue the run with more time"), "after"),
+    "runs.clone": Case(lambda driver: lambda: driver.app.opened is not None, "after"),
+    "runs.note": Case(dialog(Ask, "Note on"), "after"),
+    "runs.tags": Case(dialog(Ask, "Tags of", "tag:WORD"), "after"),
+    "runs.rename": Case(dialog(Ask, "Rename", "empty restores"), "after"),
+    "runs.pin": Case(changes(lambda screen: screen._reader.runs[0].labels.pinned), "after", after=keys("asterisk")),
+    "runs.unmark": Case(lambda driver: lambda: not driver.app.screen.query_one(Runs).marked, "after", before=keys("space")),
+    "door.open": Case(says("nothing to open"), "after", before=keys("slash", *"zzz", "enter"), after=keys("slash", "escape")),
+    "door.file": Case(dialog(FileChoice, "The table to open", "wine.csv"), "after"),
+    "door.resume": Case(dialog(Choice, "Continue the run with more time"), "after"),
+    "door.clone": Case(lambda driver: lambda: driver.app.opened is not None, "after"),
+    "door.find": Case(asks_for_text, "after"),
+    "door.help": Case(dialog(Reading, "Files here"), "after"),
+    "door.leave": Case(lambda driver: lambda: not isinstance(driver.app.screen, Door), "after"),
+    "replay.pause": Case(replay_changes("is_paused"), "replaying", after=keys("space")),
+    "replay.forward": Case(replay_changes("position"), "replaying"),
+    "replay.back": Case(replay_changes("position"), "replaying"),
+    "replay.next": Case(replay_changes("position"), "replaying"),
+    "replay.previous": Case(replay_changes("position"), "replaying"),
+    "replay.faster": Case(replay_changes("speed"), "replaying"),
+    "replay.slower": Case(replay_changes("speed"), "replaying"),
+    "run.resume": Case(dialog(Choice, "Continue the run with more time"), "after"),
+    "run.clone": Case(lambda driver: lambda: driver.app.opened is not None, "after"),
+    "app.open": Case(lambda driver: lambda: isinstance(driver.app.screen, Door), "after", after=keys("escape")),
     "runs.open": Case(shows("run"), "after"),
     "log.search": Case(asks_for_text, "after"),
     "log.next": Case(changes(lambda screen: screen.query_one(LogTable).key), "after", before=text_is_searched),
@@ -168,7 +194,7 @@ CASES: dict[str, Case] = {
     "app.palette": Case(lambda driver: lambda: isinstance(driver.app.screen, CommandPalette), "after"),
     "app.quit": Case(lambda driver: lambda: not driver.app.is_running, "after"),
 }  # fmt: skip
-ENDING = ("data.start", "table.start", "app.quit")
+ENDING = ("data.start", "table.start", "run.clone", "runs.clone", "door.clone", "app.quit")
 """Actions after which the run, or the app, is another: each is driven in an app of its own."""
 
 
@@ -246,7 +272,7 @@ async def test_actions_that_end_something(tmp_path, monkeypatch, name, way):
         place.mkdir()
         async with replayed(place, monkeypatch, CASES[name].phase) as driver:
             await prove(driver, action, lambda key=key: driver.press(key) if key else driver.click(action), way)
-            if name != "app.quit":
+            if driver.app.is_running:
                 driver.worker.play(40)
                 await driver.sees("Leaderboard")
 

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from socket import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -28,12 +28,16 @@ from tabapp.cli.options import (
     web_options,
 )
 from tabapp.cli.stdin import STDIN_FILE, keep_stdin, open_keyboard, take_keys_from
+from tabapp.cli.terminal import is_interactive, picture_is_possible
 from tabapp.errors import ExitCode, UsageError
 from tabapp.run.options.config import Executor, RunConfig, check_folds
 from tabapp.run.options.places import reject_inputs
 from tabapp.run.options.settings import Settings, load_settings, settings_file
 from tabapp.run.record.folder import RunFolder, create_run, find_run
 from tabapp.run.record.resuming import resumed_config, save_resumed
+
+if TYPE_CHECKING:
+    from tabapp.tui.browse import Shown
 
 
 def _checked_out(out: Path) -> Path:
@@ -51,10 +55,6 @@ def _checked_out(out: Path) -> Path:
     if not os.access(out.absolute().parent, os.W_OK):
         raise UsageError(f"--out {out}: the folder {out.absolute().parent} cannot be written. Choose another folder.")
     return out
-
-
-def _picture_is_possible() -> bool:
-    return sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class View:
     @property
     def is_screen(self) -> bool:
         """Whether a screen is wanted, and this terminal has keys and can draw it."""
-        return not self.is_headless and sys.stdin.isatty() and _picture_is_possible()
+        return not self.is_headless and sys.stdin.isatty() and picture_is_possible()
 
     @property
     def lines(self) -> dict[str, bool]:
@@ -110,11 +110,13 @@ class RunCommand(SectionedCommand):
 
 
 @click.command(cls=RunCommand, name="run")
-@click.argument("data", shell_complete=tables)
+@click.argument("data", required=False, shell_complete=tables)
 @run_options
 @gathered("view", View)
-def run(data: str, view: View, **options: Any) -> int:
-    """Open DATA in the terminal or a browser, or run it without a screen."""
+def run(data: str | None, view: View, **options: Any) -> int:
+    """Open DATA in the terminal or a browser, or run it without a screen. Without DATA, show the runs and the tables here."""
+    if data is None:
+        return _front_door(view)
     if data == "-" and sys.stdin.isatty():
         raise UsageError("- reads the table from stdin, but stdin is a terminal. Pipe a file into it.")
     if data != "-":
@@ -127,7 +129,7 @@ def run(data: str, view: View, **options: Any) -> int:
         reject_inputs(options["out"], (data, options["test"], options["unlabelled"], settings_file()))
         options["out"] = str(_checked_out(Path(options["out"])).resolve())
     keyboard: int | None = None
-    if data == "-" and not view.web and not view.is_headless and sys.stdout.isatty() and _picture_is_possible():
+    if data == "-" and not view.web and not view.is_headless and sys.stdout.isatty() and picture_is_possible():
         keyboard = open_keyboard()
     screen = view.web or keyboard is not None or view.is_screen
     if not screen and not view.is_headless:
@@ -157,6 +159,23 @@ def run(data: str, view: View, **options: Any) -> int:
     return code
 
 
+def _front_door(view: View) -> int:
+    """Show the runs and the tables of the working folder.
+
+    Raises:
+        MissingParameter: there is no terminal for it, or an option needs a table.
+    """
+    context = click.get_current_context()
+    given = [
+        p for p in context.command.params if context.get_parameter_source(str(p.name)) is ParameterSource.COMMANDLINE
+    ]
+    if not is_interactive() or any(parameter.name != "runs_dir" for parameter in given):
+        raise click.MissingParameter(ctx=context, param=next(p for p in context.command.params if p.name == "data"))
+    from tabapp.tui.browse import show_door
+
+    return _leave(show_door(runs_dir=view.runs_dir.absolute(), settings=_screen_settings()))
+
+
 def _screen_settings() -> Settings:
     """The configuration, validated before a run or a screen exists.
 
@@ -179,17 +198,32 @@ def _screen(
     start_engine: bool,
     settings: Settings | None = None,
     replay: float | None = None,
+    resumed: bool = False,
 ) -> int:
-    from tabapp.headless.summary import print_summary
     from tabapp.tui.browse import show_runs
 
     settings = settings or _screen_settings()
-    shown = show_runs(folder, runs_dir=runs_dir, start_engine=start_engine, settings=settings, replay=replay)
+    return _leave(
+        show_runs(
+            folder, runs_dir=runs_dir, start_engine=start_engine, resumed=resumed, settings=settings, replay=replay
+        )
+    )
+
+
+def _leave(shown: list[Shown]) -> int:
+    """Remove runs that were never started, and print what is known of the others; returns the exit code of the last one."""
+    from tabapp.headless.summary import print_summary
+
+    if not shown:
+        return ExitCode.OK
     for run in shown:
         if run.start_engine and run.exit_code == 0 and not run.folder.has_started:
             # Looked at and left: a run that never started would only clutter the list.
             shutil.rmtree(run.folder.path, ignore_errors=True)
     last = shown[-1]
+    for folder in dict.fromkeys(run.folder for run in shown):
+        if folder != last.folder and folder.is_running() and folder.state().finished is None:
+            print_summary(folder)
     if last.folder.path.exists():
         print_summary(last.folder)
     return last.exit_code
@@ -297,5 +331,5 @@ def resume(
     if listening is not None:
         return _in_browser(folder, view.runs_dir, listening, start_engine=True)
     if view.is_screen:
-        return _screen(folder, view.runs_dir, start_engine=True)
+        return _screen(folder, view.runs_dir, start_engine=True, resumed=True)
     return _headless(folder, view, start=True)

@@ -18,6 +18,7 @@ from tabapp.errors import BundleError
 from tabapp.run.protocol.comparing import ComparedModel, ComparedRun, Comparison, Difference
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import EventReader, RunFolder
+from tabapp.run.record.labels import read_labels
 from tabapp.run.record.score_text import folds_text
 
 RESAMPLES = 1_000
@@ -112,7 +113,9 @@ def _run(run: FinishedRun) -> ComparedRun:
     best = run.state.best
     partial = folds_text(best, run.plan.folds) if best is not None else ""
     title = "" if best is None else f"{best.title} on {partial}" if partial else best.title
-    return ComparedRun(run=run.folder.run, name=run.state.name, best=title, rows=len(run.rows))
+    return ComparedRun(
+        run=run.folder.run, name=read_labels(run.folder.path).name or run.state.name, best=title, rows=len(run.rows)
+    )
 
 
 def _not_comparable(a: FinishedRun, b: FinishedRun) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time as clock
 from dataclasses import dataclass, field
 
 from tabapp.errors import UsageError
@@ -15,6 +16,7 @@ from tabapp.run.record.labels import RunLabels, read_labels
 from tabapp.run.record.reducing.reduce import reduce
 from tabapp.run.record.score_text import folds_text
 from tabapp.run.record.state import RunState, seconds_used
+from tabapp.run.texts.progress import progress_of
 
 SKIPPED = (b'{"ev":"fit.progress"', b'{"ev":"resources"', b'{"ev":"fit.started"', b'{"ev":"fit.finished"')
 Version = tuple[float, int, float, bool]
@@ -37,6 +39,7 @@ class RunDescription:
         seconds: of the budget that it used, which time before its start and between its sessions does not count.
         reason: a sentence on how it ended, or why it cannot be read.
         plan: the last plan; None before the table is read.
+        share: of its budget or trials that a running run has used, in [0, 1]; None if it is unknown.
         bundle_bytes: size of the bundle; 0 without one.
     """
 
@@ -59,6 +62,7 @@ class RunDescription:
     seconds: float = 0.0
     reason: str = ""
     plan: ev.PlanMade | None = None
+    share: float | None = None
     bundle_bytes: int = 0
 
     @property
@@ -101,13 +105,29 @@ def describe_run(folder: RunFolder) -> RunDescription:
         return RunDescription(
             folder, "unreadable", name=labels.name, labels=labels, labels_problem=problem, reason=str(error)
         )
-    record = _Record()
+    state = RunState()
+    started: float | None = None
+    plan: ev.PlanMade | None = None
+    events: list[ev.AnyEvent] = []
+    known: tuple[tuple[float, float], ...] = ()
+    curve: list[tuple[float, float]] = []
     for line in lines:
         event = None if line.startswith(SKIPPED) else decode(line)
-        if event is not None:
-            record.add(event)
-    state, plan = record.state, record.plan
+        if event is None:
+            continue
+        events.append(event)
+        state = reduce(state, event)
+        # In a run with several targets, these are those of the whole run and of the last target with a plan.
+        started = event.t if isinstance(event, ev.RunStarted) else started
+        plan = state.plan or plan
+        if state.history is not known:
+            if state.history[: len(known)] != known:
+                # Another target begins another curve.
+                curve, known = [], ()
+            curve += [(state.fitting_seconds(time), score) for time, score in state.history[len(known) :]]
+            known = state.history
     finished, winner = state.finished, state.best
+    progress = progress_of(state, clock.time())
     # An analysis of a run that has ended holds its lock too.
     ended = finished.status if finished is not None else "running" if folder.is_running() else "stopped"
     return RunDescription(
@@ -125,47 +145,14 @@ def describe_run(folder: RunFolder) -> RunDescription:
         partial=folds_text(winner, plan.folds) if winner is not None and plan is not None else "",
         model=winner.title if winner is not None else "",
         models=sum(row.score is not None and row.model != "ensemble" for row in state.leaderboard),
-        curve=tuple(record.curve),
-        started=record.started,
-        seconds=finished.seconds if finished is not None else seconds_used(record.events),
+        curve=tuple(curve),
+        started=started,
+        seconds=finished.seconds if finished is not None and state.fitting_since is not None else seconds_used(events),
         reason=finished.message if finished is not None else "",
         plan=plan,
+        share=progress.share if progress is not None else None,
         bundle_bytes=_size(folder),
     )
-
-
-class _Record:
-    """The events of a run, folded into what a list shows."""
-
-    def __init__(self) -> None:
-        self.state = RunState()
-        self.plan: ev.PlanMade | None = None
-        self.started: float | None = None
-        self.events: list[ev.AnyEvent] = []
-        self.curve: list[tuple[float, float]] = []
-        self._between = 0.0
-        """Seconds between the sessions of a resumed run."""
-
-    def add(self, event: ev.AnyEvent) -> None:
-        before = self.state
-        if isinstance(event, ev.RunStarted):
-            self.started = event.t
-            self._between += max(0.0, event.t - before.time) if before.fitting_since is not None else 0.0
-        self.events.append(event)
-        self.state = reduce(before, event)
-        # In a run with several targets, these are those of the whole run and of the last target with a plan.
-        self.plan = self.state.plan or self.plan
-        self._draw(before)
-
-    def _draw(self, before: RunState) -> None:
-        """Add new best scores to the curve; another target begins another one."""
-        history, known = self.state.history, before.history
-        if history is known:
-            return
-        if history[: len(known)] != known:
-            self.curve, known = [], ()
-        since = (self.state.fitting_since or 0.0) + self._between
-        self.curve += [(max(0.0, time - since), score) for time, score in history[len(known) :]]
 
 
 def _labels(folder: RunFolder) -> tuple[RunLabels, str]:

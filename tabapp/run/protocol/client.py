@@ -75,6 +75,15 @@ def describe_full_disk(folder: RunFolder) -> str:
 
 
 def describe_death(return_code: int, folder: RunFolder) -> str:
+    """A sentence about an engine that ended without a result, with the command that resumes the run."""
+    cause = cause_of_death(return_code, folder)
+    if return_code in (DISK_FULL, BUSY):
+        return cause
+    resume = f"`tabapp resume {folder.argument}` continues from the last complete fit"
+    return f"{cause.removesuffix('.')}; {resume}. See {folder.log}."
+
+
+def cause_of_death(return_code: int, folder: RunFolder) -> str:
     """A sentence about an engine that ended without a result."""
     if return_code == DISK_FULL:
         return describe_full_disk(folder)
@@ -82,12 +91,8 @@ def describe_death(return_code: int, folder: RunFolder) -> str:
         return folder.busy_sentence
     if return_code < 0:
         name = signal.Signals(-return_code).name if -return_code in set(signal.Signals) else str(-return_code)
-        cause = f"was killed by {name}" + (", likely because memory ran out" if name == "SIGKILL" else "")
-    else:
-        cause = f"ended with code {return_code}"
-    return (
-        f"The engine {cause}; `tabapp resume {folder.argument}` continues from the last complete fit. See {folder.log}."
-    )
+        return f"The engine was killed by {name}" + (", likely because memory ran out." if name == "SIGKILL" else ".")
+    return f"The engine ended with code {return_code}."
 
 
 def log_tail(path: Path, lines: int = 20) -> str:

@@ -68,13 +68,13 @@ class Comparison(Record, frozen=True, kw_only=True):
     differences: tuple[Difference, ...] = ()
 
 
-def verdict(found: Comparison) -> str:
-    """The result in one or two sentences."""
+def verdict(found: Comparison, a: str = "A", b: str = "B") -> str:
+    """The result in one or two sentences, with names for the runs."""
     if found.difference is None or found.low is None or found.high is None:
         return found.note
     gap = f"{found.difference:+.4g} (95 % interval {found.low:+.4g} to {found.high:+.4g})"
     rows = f"{found.common_rows:,} common rows"
     if found.better is None:
-        return f"No significant difference on {rows}: the {found.metric_title} of B minus that of A is {gap}."
-    winner = found.better.upper()
-    return f"{winner} is significantly better on {rows}: the {found.metric_title} of B minus that of A is {gap}."
+        return f"No significant difference on {rows}: the {found.metric_title} of {b} minus that of {a} is {gap}."
+    winner = {"a": a, "b": b}[found.better]
+    return f"{winner} is significantly better on {rows}: the {found.metric_title} of {b} minus that of {a} is {gap}."

@@ -9,22 +9,29 @@ from textual.binding import Binding
 
 from tabapp.run.record.state import RunState
 
-View = Literal["run", "data", "table", "models", "tuning", "explain", "predict", "row", "runs", "log", "diagnose"]
-Scope = Literal["everywhere", View]
-Phase = Literal["reading", "ready", "starting", "during", "after"]
+View = Literal[
+    "run", "data", "table", "models", "tuning", "explain", "predict", "row", "runs", "log", "diagnose", "door"
+]
+Scope = Literal["everywhere", "replay", View]
+Phase = Literal["reading", "ready", "starting", "during", "after", "stopped", "replaying"]
 
-ALWAYS: tuple[Phase, ...] = ("reading", "ready", "starting", "during", "after")
+ALWAYS: tuple[Phase, ...] = ("reading", "ready", "starting", "during", "after", "stopped", "replaying")
 UNSTARTED: tuple[Phase, ...] = ("reading", "ready")
 READY: tuple[Phase, ...] = ("ready",)
 STARTING: tuple[Phase, ...] = ("starting",)
 DURING: tuple[Phase, ...] = ("during",)
-STARTED: tuple[Phase, ...] = ("during", "after")
+STARTED: tuple[Phase, ...] = ("during", "after", "stopped", "replaying")
+ENDED: tuple[Phase, ...] = ("after", "stopped")
+STEERED_OR_ENDED: tuple[Phase, ...] = ("during", "after", "stopped")
+REPLAYING: tuple[Phase, ...] = ("replaying",)
 PHASE_TEXTS: dict[Phase, str] = {
     "reading": "while the file is read",
     "ready": "when the plan is ready",
     "starting": "while a start waits",
     "during": "during the run",
     "after": "after the run",
+    "stopped": "after the engine has stopped",
+    "replaying": "in a replay",
 }
 
 TABS: tuple[tuple[str, View, str], ...] = (
@@ -54,7 +61,7 @@ class Action:
         action: the Textual action to run, on the screen unless it starts with `app.`.
         scope: the screen to which it belongs.
         phases: when it is available: while the file is read, when the plan is ready, when the start has been requested,
-            during the run, after its end.
+            during the run, after its end, after its engine has stopped, in a replay.
         name: "noun: verb", for the palette.
         label: a word for the footer; empty to omit it there.
         help: what it does, as a sentence.
@@ -73,7 +80,14 @@ class Action:
     def shown_key(self) -> str:
         """The first key as written in texts, with the user's configuration applied."""
         first = REMAPPED.get(self.id, self.keys).split(",")[0]
-        names = {"question_mark": "?", "slash": "/", "plus": "+", "left": "←/→", "right": "←/→", "escape": "esc"}
+        names = {
+            "question_mark": "?",
+            "comma": ",",
+            "full_stop": ".",
+            "less_than_sign": "<",
+            "greater_than_sign": ">", "slash": "/", "plus": "+", "number_sign": "#", "asterisk": "*",
+            "left": "←/→", "right": "←/→", "escape": "esc",
+        }  # fmt: skip
         return names.get(first, first)
 
 
@@ -133,8 +147,13 @@ ACTIONS: tuple[Action, ...] = (
            "Show the trials, hyperparameters and failures of the model under the cursor, or unfold the models not started."),
     Action("run.stop_model", "x", "stop_model", "run", DURING, "model: stop or resume", "Stop",
            "Stop or resume the model under the cursor. Its results so far are kept."),
-    Action("run.more", "plus", "more", "run", DURING, "model or run: more budget", "More",
-           "Increase the share of time of the model under the cursor, or the time of the whole run. Both can be undone."),
+    Action("run.more", "plus", "more", "run", STEERED_OR_ENDED, "model or run: more budget", "More",
+           "Increase the share of time of the model under the cursor, or the time of the whole run. After the end, continue the "
+           "run with more time."),
+    Action("run.resume", "r", "resume", "run", ENDED, "run: resume", "Resume",
+           "Resume the run after its engine has stopped; a complete run continues with more time."),
+    Action("run.clone", "n", "clone", "run", ENDED, "run: new run from its plan", "New run",
+           "Open a new Data screen on the same table with all options of this run."),
     Action("run.pause_model", "P", "pause_model", "run", DURING, "model: pause or resume", "",
            "Pause or resume the model under the cursor. A paused model starts no further fits."),
     Action("run.ensemble", "i", "ensemble", "run", DURING, "model: exclude from or include in the ensemble", "",
@@ -244,11 +263,26 @@ ACTIONS: tuple[Action, ...] = (
     Action("runs.open", "enter", "open", "runs", ALWAYS, "run: open", "Open",
            "Open the run under the cursor. The current run continues in the background."),
     Action("runs.mark", "space", "mark", "runs", ALWAYS, "run: mark to compare", "Mark",
-           "Mark the run under the cursor. Two marked runs can be compared; one is compared with the run under the cursor."),
+           "Mark the run under the cursor. The score curves of marked runs are drawn together."),
+    Action("runs.unmark", "U", "unmark", "runs", ALWAYS, "runs: clear the marks", "",
+           "Clear all marks."),
     Action("runs.compare", "c", "compare", "runs", ALWAYS, "runs: compare", "Compare",
-           "Compare two runs: scores on common rows, leaderboards, and what differs in plan, data and versions."),
+           "Compare the last two marked runs, or the marked one with that under the cursor: scores on common rows, leaderboards, "
+           "and what differs in plan, data and versions."),
     Action("runs.resume", "r", "resume", "runs", ALWAYS, "run: resume", "Resume",
-           "Resume a run that was stopped or killed."),
+           "Resume a run that was stopped or killed; a complete run continues with more time."),
+    Action("runs.more", "plus", "more", "runs", ALWAYS, "run: continue with more time", "",
+           "Continue a run that has ended with more time, or with more trials if it has no time limit."),
+    Action("runs.clone", "n", "clone", "runs", ALWAYS, "run: new run from its plan", "New",
+           "Open a new Data screen on the table of the run under the cursor, with all its options."),
+    Action("runs.note", "N", "note", "runs", ALWAYS, "run: write a note", "Note",
+           "Write a note on the run under the cursor."),
+    Action("runs.tags", "number_sign", "tags", "runs", ALWAYS, "run: tag", "Tags",
+           "Tag the run under the cursor. The filter tag:WORD finds tagged runs."),
+    Action("runs.pin", "asterisk", "pin", "runs", ALWAYS, "run: pin or unpin", "Pin",
+           "Keep the run under the cursor at the top of lists, or no longer."),
+    Action("runs.rename", "f2", "rename", "runs", ALWAYS, "run: rename", "Rename",
+           "Give the run under the cursor another name. Commands find the run by it."),
     Action("runs.delete", "D", "delete", "runs", ALWAYS, "run: delete", "Delete",
            "Delete the folder of a run that is not running, including its bundle, after a confirmation."),
     Action("runs.sort", "s", "sort", "runs", ALWAYS, "runs: sort by next column", "Sort",
@@ -259,6 +293,20 @@ ACTIONS: tuple[Action, ...] = (
            "Copy the command that opens the run under the cursor."),
     Action("runs.refresh", "f5", "refresh", "runs", ALWAYS, "runs: refresh", "",
            "Read the list of runs again."),
+    Action("door.open", "enter", "open", "door", ALWAYS, "run or file: open", "Open",
+           "Open the run under the cursor, or the Data screen of the file. A run that is already in progress continues."),
+    Action("door.file", "o", "file", "door", ALWAYS, "file: choose elsewhere", "Other file",
+           "Choose a file in another folder, or one that an earlier run used."),
+    Action("door.resume", "r", "resume", "door", ALWAYS, "run: resume", "Resume",
+           "Resume a run that was stopped or killed; a complete run continues with more time."),
+    Action("door.clone", "n", "clone", "door", ALWAYS, "run: new run from its plan", "New from plan",
+           "Open a new Data screen on the table of the run, with all its options."),
+    Action("door.find", "slash", "filter", "door", ALWAYS, "runs and files: find", "Find",
+           "Show only runs and files that match."),
+    Action("door.help", "question_mark,f1", "help", "door", ALWAYS, "help: this screen", "Help",
+           "Explain this screen and list its keys."),
+    Action("door.leave", "q,escape,ctrl+q,ctrl+c", "leave", "door", ALWAYS, "door: leave", "Back",
+           "Return to the run; at the start of the program, quit."),
     Action("log.search", "slash", "filter", "log", ALWAYS, "log: search", "Search",
            "Search the log for a text and highlight the matches."),
     Action("log.next", "n", "find(1)", "log", ALWAYS, "log: next match", "Next",
@@ -303,7 +351,23 @@ ACTIONS: tuple[Action, ...] = (
            "Copy the bundle to a file."),
     *(Action(f"view.{view}", digit, f"app.view('{view}')", "everywhere", ALWAYS, f"screen: {title}", "",
              f"Go to the {title} screen.") for digit, view, title in TABS),
-    Action("run.next_target", "ctrl+n", "app.next_target", "everywhere", STARTED, "target: show the next", "",
+    Action("replay.pause", "space", "app.replay_pause", "replay", REPLAYING, "replay: pause or continue", "",
+           "Pause the replay, or continue it."),
+    Action("replay.forward", "right", "app.replay_seek(10)", "replay", REPLAYING, "replay: 10 s later", "",
+           "Go ten seconds of the run forward."),
+    Action("replay.back", "left", "app.replay_seek(-10)", "replay", REPLAYING, "replay: 10 s earlier", "",
+           "Go ten seconds of the run back."),
+    Action("replay.next", "full_stop", "app.replay_step(1)", "replay", REPLAYING, "replay: next event", "",
+           "Pause, and go to the next event."),
+    Action("replay.previous", "comma", "app.replay_step(-1)", "replay", REPLAYING, "replay: previous event", "",
+           "Pause, and go to the previous event."),
+    Action("replay.faster", "greater_than_sign", "app.replay_speed(2)", "replay", REPLAYING, "replay: faster", "",
+           "Double the speed of the replay."),
+    Action("replay.slower", "less_than_sign", "app.replay_speed(0.5)", "replay", REPLAYING, "replay: slower", "",
+           "Halve the speed of the replay."),
+    Action("app.open", "o", "app.open_door", "everywhere", ALWAYS, "run or file: open another", "Open",
+           "Show the runs and the tables of this folder, and open one. The current run continues in the background."),
+    Action("run.next_target", "ctrl+n", "app.next_target", "everywhere", STARTED, "target: show the next", "Target",
            "Show the next target of a run with several: its leaderboard, importances and predictions."),
     Action("app.theme", "ctrl+t", "app.change_theme", "everywhere", ALWAYS, "theme: change", "",
            "Choose a color theme."),
@@ -324,7 +388,7 @@ MOVING_HELP = "arrows or h j k l  move · g G  first, last · tab  next panel ·
 
 
 def phase_of(state: RunState) -> Phase:
-    """The phase of a run; "starting" is known only to the view in which the start was requested."""
+    """The phase of a run; "starting", "stopped" and "replaying" are known only to the view."""
     if state.finished is not None or state.stage == "done":
         return "after"
     if state.stage == "ready":
@@ -342,7 +406,8 @@ def actions_for(scope: Scope, phase: Phase | None = None) -> list[Action]:
     return [
         action
         for action in ACTIONS
-        if action.scope in (scope, "everywhere") and (phase is None or phase in action.phases)
+        if (action.scope in (scope, "everywhere") or (action.scope == "replay" and phase == "replaying"))
+        and (phase is None or phase in action.phases)
     ]
 
 

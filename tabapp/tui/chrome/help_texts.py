@@ -16,6 +16,7 @@ SCREENS: dict[View, tuple[str, ...]] = {
     "runs": ("runs", "query"),
     "log": ("log",),
     "diagnose": ("analyses", "result"),
+    "door": ("door", "files", "query"),
 }
 
 PANELS: dict[str, tuple[str, str]] = {
@@ -210,6 +211,16 @@ PANELS: dict[str, tuple[str, str]] = {
         "resume it from its last complete fit. Opening another run lets the current one continue in the background. The Bests "
         "column shows how the best score changed. Mark two runs with space (●) and press c to compare them on the rows that both "
         "have scored.",
+    ),
+    "door": (
+        "Runs",
+        "The runs of this runs folder: pinned ones first, then the newest. ● is running, ✓ complete, ■ stopped, ✗ failed. Running "
+        "ones are read again every two seconds. Press enter to open a run; a run that is open now continues in the background.",
+    ),
+    "files": (
+        "Files here",
+        "The tables in the working folder with their size; ✓ counts the runs of a table. Press enter to open the Data screen of a "
+        "file, where ctrl+r starts its run. Press o for a file in another folder.",
     ),
     "log": (
         "Log",

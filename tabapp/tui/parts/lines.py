@@ -10,9 +10,20 @@ from tabapp.run.record.score_text import folds_text, interval_text
 from tabapp.run.record.state import RunState, format_score
 from tabapp.run.texts.differences import ALIKE, alike
 from tabapp.run.texts.progress import progress_of
-from tabapp.tui.chrome.actions import TABS, Phase, Scope, View, actions_for, has_started
+from tabapp.tui.chrome.actions import ACTIONS, TABS, Phase, Scope, View, actions_for, has_started
 from tabapp.tui.content import Content, flat
-from tabapp.tui.viewmodels.texts import FIT_STAGES, MUTED, Snapshot, clock_time, count, one_line_status
+from tabapp.tui.viewmodels.texts import FIT_STAGES, MUTED, ReplayPlace, Snapshot, clock_time, count, one_line_status
+
+SHORTEST_TRACK = 16
+"""Fewest cells of the track of a replay."""
+NEXT_TARGET = "run.next_target"
+TRANSPORT = (
+    (("replay.pause",), "pause"),
+    (("replay.forward",), "10 s"),
+    (("replay.previous", "replay.next"), "event"),
+    (("replay.slower", "replay.faster"), "speed"),
+)
+"""The keys of a replay, as actions and a word."""
 
 BEST_FROM = 130
 """Width from which the header has room for the best score during a run."""
@@ -178,9 +189,12 @@ class KeyBar(ClickableLine):
         super().__init__()
         self._scope: Scope = scope
 
-    def show(self, phase: Phase) -> None:
-        """Draw the keys available in a phase, as many as fit."""
+    def show(self, phase: Phase, *, several_targets: bool = False) -> None:
+        """Draw the keys available in a phase, as many as fit; that of the next target first in a run with several."""
         shown = [action for action in actions_for(self._scope, phase) if action.label]
+        shown.sort(key=lambda action: action.id != NEXT_TARGET)
+        if not several_targets:
+            shown = [action for action in shown if action.id != NEXT_TARGET]
         palette = Content.assemble(("^p", "bold $primary"), (" palette ", MUTED))
         last = [action for action in shown if action.id in ("app.help", "app.quit")]
         parts = [(_key(action.shown_key, action.label), action.action) for action in shown if action not in last]
@@ -199,6 +213,37 @@ class KeyBar(ClickableLine):
 
 def _key(key: str, label: str) -> Content:
     return Content.assemble((key, "bold $primary"), (f" {label}  ", MUTED))
+
+
+class ReplayBar(ClickableLine):
+    """The place of a replay with its keys; not shown for other runs."""
+
+    def show(self, place: ReplayPlace | None) -> None:
+        """Draw a place."""
+        self.display = place is not None
+        if place is None:
+            return
+        state = "‖ paused" if place.is_paused else "■ at its end" if place.position >= place.length else "▶"
+        left = Content.assemble(
+            (f" REPLAY {place.speed:g}x ", "bold $background on $accent"), (f" {state} ", "$accent")
+        )
+        time = f" {clock_time(place.position)} of {clock_time(place.length)} "
+        shown_keys = {action.id: action.shown_key for action in ACTIONS if action.scope == "replay"}
+        keys = [_key(" ".join(shown_keys[name] for name in names), word) for names, word in TRANSPORT]
+        room = self.size.width - left.cell_length - len(time)
+        shown: list[Content] = []
+        for key in keys:
+            if sum(each.cell_length for each in shown) + key.cell_length > room - SHORTEST_TRACK:
+                break
+            shown.append(key)
+        cells = max(SHORTEST_TRACK - 2, room - sum(each.cell_length for each in shown) - 2)
+        at = round((cells - 1) * (place.position / place.length if place.length else 1.0))
+        track = Content.assemble(
+            ("├" + "─" * at, "$accent"), ("●", "bold $accent"), ("─" * (cells - 1 - at) + "┤", MUTED)
+        )
+        self.set_parts(
+            [(left, "app.replay_pause"), (track, None), (Content(time), None), *((key, None) for key in shown)]
+        )
 
 
 class StatusLine(ClickableLine):

@@ -15,7 +15,7 @@ from textual.widgets import Input
 from tabapp.tui.chrome.actions import View, has_started
 from tabapp.tui.chrome.panel_files import as_tsv, row_under_cursor
 from tabapp.tui.chrome.zoom import ZOOMED, panel_around, unzoom, zoom
-from tabapp.tui.parts.lines import Header, KeyBar, StatusLine, Tabs
+from tabapp.tui.parts.lines import Header, KeyBar, ReplayBar, StatusLine, Tabs
 from tabapp.tui.parts.table import Table
 from tabapp.tui.session.host import Host
 from tabapp.tui.viewmodels.texts import Snapshot
@@ -57,6 +57,7 @@ class RunView(Screen[None]):
         with Container(id="body"):
             yield from self.compose_body()
         yield Input(placeholder=self.FILTER_HINT, id="filter", compact=True)
+        yield ReplayBar(id="replay")
         yield KeyBar(self.VIEW)
 
     def compose_body(self) -> ComposeResult:
@@ -94,7 +95,9 @@ class RunView(Screen[None]):
             return
         self._remember()
         self.query_one(Header).show(snapshot)
-        self.query_one(KeyBar).show(snapshot.phase)
+        self.query_one(KeyBar).show(snapshot.phase, several_targets=len(snapshot.state.targets) > 1)
+        for bar in self.query(ReplayBar):
+            bar.show(snapshot.replay)
         target = snapshot.state.target_index
         if self.BY_TARGET and target != self._drawn_target:
             self._turn_to(target, snapshot)

@@ -11,6 +11,7 @@ from textual.widgets import Button, Static
 
 from tabapp.run.options.units import parse_budget
 from tabapp.run.record import events as ev
+from tabapp.run.record.folder import with_runs_dir
 from tabapp.tui.chrome.actions import UNSTARTED, View, bindings_for, has_started
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Choice, Option
@@ -127,6 +128,7 @@ class DataView(RunView):
         if str(button.label) != label:
             button.label = label
         button.disabled = snapshot.phase not in UNSTARTED or snapshot.trouble is not None
+        button.display = not has_started(snapshot.state)
 
     @on(Table.Moved, "#columns")
     def _explain_column(self) -> None:
@@ -290,7 +292,7 @@ class DataView(RunView):
     def action_copy_command(self) -> None:
         plan = self.snapshot.state.plan
         if plan is not None:
-            self.tabapp.copy(plan.command)
+            self.tabapp.copy(with_runs_dir(plan.command, self.tabapp.runs_dir))
         else:
             self.warn("The command is known once the plan is ready.")
 

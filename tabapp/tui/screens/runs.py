@@ -8,44 +8,44 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
+from textual.containers import Container
 
 from tabapp.errors import TabappError
-from tabapp.run.lists.description import RunDescription, describe_run, version_of
+from tabapp.run.lists.description import RunDescription
 from tabapp.run.protocol.analyses import Compare, analyze_in_background
 from tabapp.run.protocol.comparing import Comparison
-from tabapp.run.record.folder import RunFolder, list_runs
-from tabapp.run.record.resuming import resumed_config, save_resumed
 from tabapp.run.record.state import format_score
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Decision, Option, Reading
 from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import RunView
+from tabapp.tui.session import labeling, next_run
+from tabapp.tui.session.run_reader import RunReader
 from tabapp.tui.viewmodels.comparison import comparison_content
 from tabapp.tui.viewmodels.query import HINT
 from tabapp.tui.viewmodels.texts import Snapshot
+from tabapp.tui.widgets.run_preview import MOST_CURVES, PreviewFacts, RunPreview
 from tabapp.tui.widgets.run_table import TITLES, Runs
 
 READ_AGAIN_SECONDS = 2.0
-DRAW_EVERY = 8
+BESIDE = 120
+"""Columns from which the run under the cursor is shown beside the list."""
 
 
 class RunsView(RunView):
-    """The table of runs, which are read in the background, newest first."""
+    """The table of runs, which are read in the background, and the run under the cursor or the curves of the marked runs."""
 
     VIEW: View = "runs"
     MAIN = "#runs"
     FILTER_HINT = HINT
     BINDINGS: ClassVar = bindings_for("runs")
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._runs: dict[str, tuple[tuple[float, int, bool], RunDescription]] = {}
-        self._unread = 0
-        self._reading = False
-
     def compose_body(self) -> ComposeResult:
-        yield Runs(self.tabapp.folder.run)
+        self._reader = RunReader(self.tabapp.runs_dir)
+        with Container(id="runs-body"):
+            yield Runs(self.tabapp.folder.run)
+            yield RunPreview()
 
     def on_mount(self) -> None:
         self.set_interval(READ_AGAIN_SECONDS, self._refresh)
@@ -55,45 +55,37 @@ class RunsView(RunView):
 
     def draw(self, snapshot: Snapshot) -> None:
         table = self.query_one(Runs)
-        table.show_runs([facts for _, facts in self._runs.values()], self._unread)
-        if not self._runs and not self._reading:
+        table.show_runs(self._reader.runs, self._reader.unread)
+        if not self._reader.runs and not self._reader.is_reading:
             table.set_empty(f"No runs in {self.tabapp.runs_dir} yet.")
+        self.set_class(self.size.width >= BESIDE, "-beside")
+        self.set_class(len(table.marked) > 1, "-overlay")
+        self._preview()
+
+    @on(Table.Moved, "#runs")
+    def _preview(self) -> None:
+        """Show the marked runs, or the one under the cursor, in detail."""
+        table = self.query_one(Runs)
+        known = [run for run in map(self._reader.get, table.marked) if run is not None]
+        if len(known) < 2:
+            under = self._reader.get(table.key)
+            known = [under] if under is not None else []
+        self.query_one(RunPreview).show(PreviewFacts(tuple(known[-MOST_CURVES:])))
 
     def action_refresh(self) -> None:
         self.notify(f"Reading the runs in {self.tabapp.runs_dir}.", markup=False, timeout=2)
         self._refresh()
 
     def _refresh(self) -> None:
-        if not self._reading and self.is_current:
-            self._reading = True
-            self.run_worker(self._read(), exit_on_error=False)
-
-    async def _read(self) -> None:
-        try:
-            folders = await asyncio.to_thread(list_runs, self.tabapp.runs_dir)
-            here = {folder.run for folder in folders}
-            self._runs = {run: known for run, known in self._runs.items() if run in here}
-            self._unread = sum(folder.run not in self._runs for folder in folders)
-            for index, folder in enumerate(folders):
-                known = self._runs.get(folder.run)
-                version = await asyncio.to_thread(version_of, folder)
-                if known is None or known[0] != version:
-                    self._runs[folder.run] = (version, await asyncio.to_thread(describe_run, folder))
-                    self._unread -= known is None
-                    if index % DRAW_EVERY == 0:
-                        self.redraw()
-        finally:
-            self._reading = False
-            self._unread = 0
-        self.redraw()
+        if self.is_current and not self._reader.is_reading:
+            self.run_worker(self._reader.read(self.redraw), exit_on_error=False)
 
     def _selected_run(self) -> RunDescription | None:
         """The run under the cursor; warns where there is none."""
-        known = self._runs.get(self.query_one(Runs).key or "")
-        if known is None:
+        run = self._reader.get(self.query_one(Runs).key)
+        if run is None:
             self.warn("There is no run under the cursor.")
-            return None
-        return known[1]
+        return run
 
     @on(Table.HeaderClicked)
     def _header_clicked(self, event: Table.HeaderClicked) -> None:
@@ -118,26 +110,27 @@ class RunsView(RunView):
         if run is None:
             return
         if run.folder.is_running():
-            self.notify(f"{run.run} is running. Press enter to open it.", severity="warning")
-        elif run.status == "ok":
-            self.notify(
-                f"{run.run} is complete. Use `tabapp resume {run.folder.argument} --budget 5m` to give it more time.",
-                severity="warning",
-                markup=False,
-                timeout=8,
-            )
+            self.warn(run.folder.busy_sentence)
         elif run.status == "unreadable":
             self.notify(run.reason, severity="error")
+        elif run.status == "ok":
+            next_run.ask_for_more(self.tabapp, run.folder)
         else:
-            self._resume(run.folder)
+            next_run.resume(self.tabapp, run.folder)
 
-    def _resume(self, folder: RunFolder) -> None:
-        try:
-            save_resumed(folder, resumed_config(folder, None, None, warn=self.warn))
-        except TabappError as error:
-            self.notify(f"The run cannot be resumed: {error}", severity="error", markup=False)
+    def action_more(self) -> None:
+        run = self._selected_run()
+        if run is None:
             return
-        self.tabapp.open_run(folder, start_engine=True)
+        if run.folder.is_running():
+            self.warn(run.folder.busy_sentence)
+        else:
+            next_run.ask_for_more(self.tabapp, run.folder)
+
+    def action_clone(self) -> None:
+        run = self._selected_run()
+        if run is not None:
+            next_run.clone(self.tabapp, run.folder)
 
     def action_delete(self) -> None:
         run = self._selected_run()
@@ -169,7 +162,7 @@ class RunsView(RunView):
                 self.notify(f"{run.run} was deleted.")
             except OSError as error:
                 self.notify(f"{run.run} could not be deleted: {error.strerror}.", severity="error")
-            self._runs.pop(run.run, None)
+            self._reader.forget(run.run)
             self.redraw()
             self._refresh()
 
@@ -183,21 +176,24 @@ class RunsView(RunView):
 
     def action_compare(self) -> None:
         table = self.query_one(Runs)
-        names = [run for run in table.marked if run in self._runs]
-        if len(names) == 1 and table.key and table.key not in names:
-            names.append(table.key)
-        if len(names) < 2:
+        runs = [run for run in map(self._reader.get, table.marked) if run is not None][-2:]
+        under = self._reader.get(table.key)
+        if len(runs) == 1 and under is not None and under is not runs[0]:
+            runs.append(under)
+        if len(runs) < 2:
             self.warn("Mark two runs with space, or mark one and move the cursor to another.")
             return
-        folders = [self._runs[run][1].folder for run in names]
-        self.run_worker(self._compare(folders), group="compare", exclusive=True, exit_on_error=False)
+        self.run_worker(self._compare(runs), group="compare", exclusive=True, exit_on_error=False)
 
-    async def _compare(self, folders: list[RunFolder]) -> None:
+    async def _compare(self, runs: list[RunDescription]) -> None:
         # Seconds may pass: what is in progress stays on the screen. A later comparison ends this one, and shows its own runs.
-        self._show_progress(tuple(folder.run for folder in folders))
+        a, b = titles = [run.title for run in runs]
+        if a == b:
+            a, b = (run.folder.short_id for run in runs)
+        self._show_progress(tuple(titles))
         try:
-            paths = [folder.path for folder in folders]
-            text = comparison_content(await analyze_in_background(Comparison, Compare(), *paths))
+            paths = [run.folder.path for run in runs]
+            text = comparison_content(await analyze_in_background(Comparison, Compare(), *paths), a, b)
         except (TabappError, OSError) as error:
             text = Content(f"The runs cannot be compared: {error}")
         self._show_progress(())
@@ -207,6 +203,30 @@ class RunsView(RunView):
         run = self._selected_run()
         if run is not None:
             self.tabapp.copy(f"tabapp attach {run.folder.argument}")
+
+    def action_unmark(self) -> None:
+        self.query_one(Runs).marked.clear()
+        self.redraw()
+
+    def action_rename(self) -> None:
+        run = self._selected_run()
+        if run is not None:
+            labeling.rename(self.tabapp, run, self._refresh)
+
+    def action_note(self) -> None:
+        run = self._selected_run()
+        if run is not None:
+            labeling.write_note(self.tabapp, run, self._refresh)
+
+    def action_tags(self) -> None:
+        run = self._selected_run()
+        if run is not None:
+            labeling.write_tags(self.tabapp, run, self._refresh)
+
+    def action_pin(self) -> None:
+        run = self._selected_run()
+        if run is not None:
+            labeling.pin(self.tabapp, run, self._refresh)
 
     def action_sort(self) -> None:
         self.query_one(Runs).next_sort()

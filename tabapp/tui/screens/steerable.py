@@ -7,9 +7,10 @@ from tabapp.run.record import commands as cmd
 from tabapp.run.record import events as ev
 from tabapp.run.record.commands import MAXIMUM_SHARE, MINIMUM_SHARE
 from tabapp.run.record.state import RunState
-from tabapp.tui.chrome.actions import has_started, phase_of
+from tabapp.tui.chrome.actions import ENDED, has_started, phase_of
 from tabapp.tui.dialogs.basic import Decision, Option
 from tabapp.tui.screens.base import NO_MODEL, RunView
+from tabapp.tui.session import next_run
 from tabapp.tui.viewmodels.texts import share_text
 
 MORE_TIME = {"1": 60, "5": 300, "h": 3600}
@@ -89,6 +90,9 @@ class SteerableView(RunView):
 
     def action_more(self) -> None:
         state = self.snapshot.state
+        if self.snapshot.phase in ENDED:
+            next_run.ask_for_more(self.tabapp, self.tabapp.folder)
+            return
         row = next((row for row in state.leaderboard if row.model == self.steered_model()), None)
         if self.is_under_way():
             dialog = Decision("More budget", *self._more_options(state, row))
@@ -121,10 +125,29 @@ class SteerableView(RunView):
         elif answer == "b":
             self.tabapp.send(cmd.Extend(seconds=-60))
 
+    def action_resume(self) -> None:
+        """Resume a run without an engine; a complete one needs more time."""
+        if self.snapshot.phase not in ENDED:
+            self.warn("The run is in progress.")
+        elif self.snapshot.state.finished is not None and self.snapshot.state.finished.status == "ok":
+            next_run.ask_for_more(self.tabapp, self.tabapp.folder)
+        else:
+            next_run.resume(self.tabapp, self.tabapp.folder)
+
+    def action_clone(self) -> None:
+        """Open a new run of the same plan; this one continues if it is in progress."""
+        if has_started(self.snapshot.state):
+            next_run.clone(self.tabapp, self.tabapp.folder)
+        else:
+            self.warn("The run has not started, so its plan can still be changed on screen 2.")
+
     def is_under_way(self) -> bool:
         """Whether fits can be steered now; warns if not."""
         state = self.snapshot.state
         phase = phase_of(state)
+        if self.snapshot.replay is not None:
+            self.warn("This is a replay: the run cannot be changed.")
+            return False
         if phase == "during" and state.stage == "fitting" and self.tabapp.trouble is None:
             return True
         words = (

@@ -81,8 +81,8 @@ class Host(Protocol):
         """Stop fitting and save the best models so far."""
         ...
 
-    def open_run(self, folder: RunFolder, *, start_engine: bool) -> None:
-        """Leave this run for another one."""
+    def open_run(self, folder: RunFolder, *, start_engine: bool, resumed: bool = False) -> None:
+        """Leave this run for another one, or for this one with a new engine."""
         ...
 
     def copy(self, text: str) -> None:

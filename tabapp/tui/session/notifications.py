@@ -8,13 +8,16 @@ from tabapp.run.protocol.client import log_tail
 from tabapp.run.record import events as ev
 from tabapp.run.record.score_text import score_with_folds
 from tabapp.run.record.state import format_score
+from tabapp.tui.chrome.actions import has_started
 from tabapp.tui.content import Content
-from tabapp.tui.dialogs.basic import Reading
+from tabapp.tui.dialogs.basic import Decision, Option, Reading
+from tabapp.tui.session import next_run
 from tabapp.tui.session.host import Host
 from tabapp.tui.session.run_follower import RunFollower
-from tabapp.tui.viewmodels.texts import MUTED, model_name
+from tabapp.tui.viewmodels.texts import model_name
 
 TOAST_EVERY_SECONDS = 8.0
+TAIL_LINES = 4
 
 
 def _ending(event: ev.RunFinished) -> str:
@@ -70,12 +73,31 @@ class Notifications:
         self._app.flash()
 
     def show_trouble(self, trouble: str) -> None:
-        """Show that the engine has stopped, with the last lines of its log."""
-        tail = log_tail(self._app.folder.log)
-        text = Content.assemble(
-            ("✗ ", "bold $error"),
-            trouble,
-            ("\n\nCompleted fits are kept.", MUTED),
-            (f"\n\nThe last lines of its log:\n{tail}" if tail else "", MUTED),
+        """Show that the engine has stopped, and offer what can be done about it."""
+        tail = log_tail(self._app.folder.log, TAIL_LINES)
+        said = f"\n\nThe end of its log:\n{tail}" if tail else ""
+        dialog = Decision(
+            "The engine has stopped",
+            f"{trouble}\nCompleted fits are kept.{said}",
+            [
+                Option("resume", "Resume now", "continues from the last complete fit", "r"),
+                Option("log", "Show the log", "", "8"),
+                Option("quit", "Quit", "", "q"),
+            ],
+            stay="Look at the results so far",
         )
-        self._app.push_screen(Reading("The engine has stopped", text))
+        self._app.push_screen(dialog, self._on_trouble_answered)
+
+    async def _on_trouble_answered(self, answer: str | None) -> None:
+        match answer:
+            case "resume" if has_started(self._app.whole_state):
+                next_run.resume(self._app, self._app.folder)
+            case "resume":
+                # A plan that waits for its start is read again, not started.
+                self._app.open_run(self._app.folder, start_engine=True)
+            case "log":
+                await self._app.action_view("log")
+            case "quit":
+                self._app.exit()
+            case _:
+                pass

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from tabapp.run.record import commands as cmd
+from tabapp.run.record.folder import with_runs_dir
 from tabapp.run.texts.progress import progress_of
 from tabapp.tui.chrome.actions import has_started, phase_of
 from tabapp.tui.dialogs.basic import Decision, Option
 from tabapp.tui.session.host import Host
-from tabapp.tui.viewmodels.texts import best_text, clock_time, count, short_path
+from tabapp.tui.viewmodels.texts import best_text, clock_time, count, short_command
 
 GRACE_SECONDS = 5.0
 UNSTARTED_GRACE_SECONDS = 1.0
@@ -23,9 +23,8 @@ class Quitting:
         discarded: the user discarded the run.
     """
 
-    def __init__(self, app: Host, runs_dir: Path | None) -> None:
+    def __init__(self, app: Host) -> None:
         self._app = app
-        self._runs_dir = runs_dir
         self._exit_by: float | None = None
         self._dialog: Decision | None = None
         self.discarded = False
@@ -70,19 +69,18 @@ class Quitting:
             facts.append(f"~{clock_time(progress.left)} left")
         if pending := self._app.analyses.pending:
             facts.append(f"{count(len(pending), 'queued analysis', 'queued analyses')} would be dropped")
-        if self._runs_dir is not None:
-            facts.append(f"kept in {short_path(self._runs_dir)}")
-        # The id without its date identifies the run and is easy to remember.
-        attach = f"tabapp attach {self._app.folder.run.split('-', 2)[-1]}"
+        # The id without its date identifies the run and is easy to remember. The message wraps a command of any length.
+        attach = with_runs_dir(f"tabapp attach {self._app.folder.short_id}", self._app.folder.path.parent)
+        message = "\n".join([*([" · ".join(facts)] if facts else []), f"{short_command(attach)} returns to it."])
         if not in_progress:
             title = "The run has ended" if state.finished is not None else "The engine has stopped"
-            return title, " · ".join(facts), [Option("keep", "Quit", attach, "q")]
+            return title, message, [Option("keep", "Quit", "", "q")]
         options = [
-            Option("keep", "Keep running in the background", attach, "b"),
+            Option("keep", "Keep running in the background", "", "b"),
             Option("finish", "Finish now", "stop fitting and save the bundle", "f", dangerous=True),
             Option("discard", "Discard and quit", "stop the run without a bundle", "d", dangerous=True),
         ]
-        return "Run in progress", " · ".join(facts), options
+        return "Run in progress", message, options
 
     def _on_answer(self, answer: str | None) -> None:
         self._dialog = None

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tabapp.run.protocol.client import describe_death
+from tabapp.run.protocol.client import cause_of_death
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import EventReader, RunFolder
 from tabapp.run.record.reducing.reduce import reduce
@@ -43,6 +43,9 @@ class RunFollower:
     async def read(self) -> list[ev.AnyEvent]:
         """Fold the new events and return them; large batches yield to the screen in between."""
         events = self._reader.read_new()
+        if events and self.reader is not None and events[0].seq < self.state.seq:
+            # A replay jumped to an earlier place, and repeats the events before it.
+            self.state, self.caught_up = RunState(), False
         for index, event in enumerate(events):
             self.state = reduce(self.state, event)
             if index % EVENTS_PER_BATCH == EVENTS_PER_BATCH - 1:
@@ -54,10 +57,9 @@ class RunFollower:
         if self.state.finished is not None or self.trouble is not None:
             return
         if return_code is None:
-            resume = f"`tabapp resume {self.folder.argument}` continues from the last complete fit"
-            self.trouble = f"No engine is running for this run; {resume}."
+            self.trouble = "No engine is running for this run, and it has no result."
         else:
-            self.trouble = describe_death(return_code, self.folder)
+            self.trouble = cause_of_death(return_code, self.folder)
 
     def engine_lives(self) -> None:
         """Record that an engine is running, as after a resume elsewhere."""

@@ -7,22 +7,29 @@ from tabapp.run.record.state import format_score
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED
 
-LONGEST_NAME, LONGEST_VALUE = 22, 32
+LONGEST_NAME, LONGEST_VALUE, LONGEST_RUN = 22, 32, 18
 
 
-def comparison_content(found: Comparison) -> Content:
-    """Verdict, leaderboards side by side, and what differs."""
+def comparison_content(found: Comparison, a: str, b: str) -> Content:
+    """Verdict, leaderboards side by side, and what differs.
+
+    Args:
+        a, b: names of the runs.
+    """
     lines = [
         *(
-            Content.assemble((f"{letter}  ", "bold $primary"), run.run, (f" · {run.best}, {run.rows:,} rows", MUTED))
-            for letter, run in (("A", found.a), ("B", found.b))
+            Content.assemble((name, "bold $primary"), (f" · {run.best}, {run.rows:,} rows · {run.run}", MUTED))
+            for name, run in ((a, found.a), (b, found.b))
         ),
         Content(""),
-        Content.styled(verdict(found), "bold"),
+        Content.styled(verdict(found, a, b), "bold"),
     ]
     if found.matched_by:
         lines.append(Content.styled(f"Rows are matched by their {found.matched_by}.", MUTED))
-    lines += [Content(""), Content.styled(_row(found.metric_title, "A", "B"), MUTED)]
+    lines += [
+        Content(""),
+        Content.styled(_row(found.metric_title, _short(a, LONGEST_RUN), _short(b, LONGEST_RUN)), MUTED),
+    ]
     if found.score_a is not None:
         lines.append(Content(_row("Common rows", format_score(found.score_a), format_score(found.score_b))))
     lines += [Content(_row(row.title, format_score(row.a), format_score(row.b))) for row in found.leaderboard]
@@ -36,8 +43,8 @@ def comparison_content(found: Comparison) -> Content:
 
 
 def _row(name: str, a: str, b: str) -> str:
-    return f"{name[:30]:<30} {a:>10} {b:>10}"
+    return f"{name[:30]:<30} {a:>{LONGEST_RUN}} {b:>{LONGEST_RUN}}"
 
 
-def _short(value: str) -> str:
-    return value if len(value) <= LONGEST_VALUE else f"{value[: LONGEST_VALUE - 1]}…"
+def _short(value: str, most: int = LONGEST_VALUE) -> str:
+    return value if len(value) <= most else f"{value[: most - 1]}…"

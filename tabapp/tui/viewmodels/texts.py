@@ -36,6 +36,16 @@ StartStage = Literal["", "waiting", "sent"]
 
 
 @dataclass(frozen=True)
+class ReplayPlace:
+    """The place of a replay: seconds from its start, its length in seconds, its speed, and whether it is paused."""
+
+    position: float
+    length: float
+    speed: float
+    is_paused: bool
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """The data that a screen draws: the state of the run, the time, and facts known only to this view.
 
@@ -45,6 +55,7 @@ class Snapshot:
         trouble: a sentence about an engine that has stopped; None while it runs.
         start: whether the user has requested the start, and the request waits for a plan or is sent to the engine.
         history: (time, score) of each new best, oldest first.
+        replay: where a replay is; None outside of one.
     """
 
     state: RunState
@@ -54,11 +65,17 @@ class Snapshot:
     trouble: str | None = None
     start: StartStage = ""
     history: tuple[tuple[float, float], ...] = ()
+    replay: ReplayPlace | None = None
 
     @property
     def phase(self) -> Phase:
         """The phase of the run as this view knows it."""
-        return "starting" if self.start and not has_started(self.state) else phase_of(self.state)
+        if self.replay is not None:
+            return "replaying"
+        phase = phase_of(self.state)
+        if self.trouble is not None and phase == "during":
+            return "stopped"
+        return "starting" if self.start and not has_started(self.state) else phase
 
 
 def clock_time(seconds: float) -> str:

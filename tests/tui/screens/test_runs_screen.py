@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from textual.widgets import Input
 
 from tabapp.errors import UsageError
 from tabapp.run.lists.description import describe_run
@@ -14,12 +15,15 @@ from tabapp.run.protocol.analyses import Compare
 from tabapp.run.protocol.comparing import ComparedModel, ComparedRun, Comparison, Difference
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import RunFolder
-from tabapp.tui.app import AttachedApp, Opened, TabappApp
+from tabapp.run.record.labels import RunLabels, read_labels
+from tabapp.tui.app import AttachedApp, ResumedApp, TabappApp
 from tabapp.tui.browse import show_runs
-from tabapp.tui.dialogs.basic import Decision, Reading
+from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Reading
 from tabapp.tui.replay import ReplayApp
 from tabapp.tui.screens import runs as runs_screen
 from tabapp.tui.screens.run import RunningView
+from tabapp.tui.session.opened import Opened
+from tabapp.tui.widgets.run_preview import RunPreview
 from tabapp.tui.widgets.run_table import Runs
 from tests.recordings import NAMES, events_of
 from tests.recordings.replay import ReplayWorker, make_run
@@ -29,6 +33,11 @@ from tests.tui.driver import SIZES, Driver, FakeProcess, drive
 
 def runs_of(driver) -> Runs:
     return driver.app.screen.query_one(Runs)
+
+
+def title(folder: RunFolder) -> str:
+    """The title of a run without a name."""
+    return describe_run(folder).title
 
 
 def other_runs(runs_dir) -> tuple[RunFolder, RunFolder]:
@@ -60,7 +69,7 @@ async def test_all_runs_are_listed_the_newest_first(tmp_path, monkeypatch, size)
         await driver.press("escape")
         await at_runs(driver)
         assert [row.key for row in runs_of(driver).rows] == [driver.folder.run, stopped.run, done.run]
-        await driver.sees("▸", "✓ ok", "■ stopped", "0.8829", "3 runs")
+        await driver.sees("▸", "✓", "■", "adult.csv", "Survived", "0.8829", "3 runs")
 
 
 def test_what_is_read_of_a_run(tmp_path):
@@ -144,13 +153,15 @@ async def test_two_marked_runs_are_compared(tmp_path, monkeypatch):
         await driver.sees("●")
         await put_cursor_on(driver, stopped)
         await driver.press("space")
-        await driver.sees("c compares the marked runs")
+        await driver.sees(
+            "2 marked · c compares two", "Scores of 2 marked runs", f"1 ━ {title(done)}", f"2 ━ {title(stopped)}"
+        )
         await driver.press("c")
-        await driver.sees(f"comparing {done.run} with {stopped.run}…")
+        await driver.sees(f"comparing {title(done)} with {title(stopped)}…")
         may_end.set()
         await driver.until(lambda: isinstance(driver.app.screen, Reading))
         await driver.sees(
-            "A is significantly better on 891 common rows", "CatBoost", "0.8700", "Different plan", "0 → 1"
+            f"{title(done)} is significantly better on 891 common rows", "CatBoost", "0.8700", "Different plan", "0 → 1"
         )
         assert asked == [(Compare(), done.path, stopped.path)]
         await driver.press("escape", "space")
@@ -201,18 +212,19 @@ async def test_enter_on_the_present_run_goes_to_its_leaderboard(tmp_path, monkey
 
 def test_the_app_is_run_again_for_a_run_that_was_opened(tmp_path, monkeypatch):
     done, stopped = other_runs(tmp_path)
-    shown: list[tuple[str, bool]] = []
+    shown: list[tuple[str, type[TabappApp]]] = []
 
     def run(app: TabappApp) -> None:
-        shown.append((app.folder.run, app.STARTS_ENGINE))
+        shown.append((app.folder.run, type(app)))
         if len(shown) == 1:
-            app.opened = Opened(stopped, start_engine=True)
+            app.opened = Opened(stopped, start_engine=True, resumed=True)
 
     monkeypatch.setattr(TabappApp, "run", run)
     ended = show_runs(done, runs_dir=tmp_path, start_engine=False)
     assert [run.folder for run in ended] == [done, stopped]
     assert ended[-1].exit_code == 0
-    assert shown == [(done.run, AttachedApp.STARTS_ENGINE), (stopped.run, True)]
+    assert shown == [(done.run, AttachedApp), (stopped.run, ResumedApp)]
+    assert ResumedApp.DEFAULT_MODE == "run", "a resumed run shows its leaderboard"
 
 
 async def test_resuming(tmp_path, monkeypatch):
@@ -222,21 +234,27 @@ async def test_resuming(tmp_path, monkeypatch):
         await at_runs(driver)
         await put_cursor_on(driver, done)
         await driver.press("r")
-        await driver.until(lambda: any("is complete" in toast and "--budget 5m" in toast for toast in driver.toasts()))
+        await driver.until(lambda: isinstance(driver.app.screen, Choice))
+        await driver.sees("Continue the run with more time", "10m")
+        await driver.press("escape")
         await put_cursor_on(driver, stopped)
         assert not stopped.config().start
         await driver.press("r")
-        await driver.until(lambda: driver.app.opened == Opened(stopped, start_engine=True))
+        await driver.until(lambda: driver.app.opened == Opened(stopped, start_engine=True, resumed=True))
         assert stopped.config().start
 
 
 async def test_a_run_at_work_is_neither_resumed_nor_deleted(tmp_path, monkeypatch):
-    done, _ = other_runs(tmp_path)
+    done, stopped = other_runs(tmp_path)
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True, engine_runs=True) as driver:
         await at_runs(driver)
         await put_cursor_on(driver, done)
         await driver.press("r")
-        await driver.until(lambda: any("is running. Press enter to open it" in toast for toast in driver.toasts()))
+        await driver.until(lambda: any("another process is analyzing it" in toast for toast in driver.toasts()))
+        await put_cursor_on(driver, stopped)
+        await driver.press("r")
+        await driver.until(lambda: any("is running in another process" in toast for toast in driver.toasts()))
+        await put_cursor_on(driver, done)
         await driver.press("D")
         await driver.until(lambda: any("finish it before you delete it" in toast for toast in driver.toasts()))
         assert done.path.exists()
@@ -305,3 +323,45 @@ def test_the_bests_of_a_recorded_run_only_get_better(tmp_path, name):
     assert list(bests) == sorted(set(bests))
     last = facts.best if facts.greater_is_better else -facts.best
     assert bests[-1] >= last, "an ensemble that is selected anew may be a little worse"
+
+
+async def test_labels_are_written_with_keys_and_found_by_the_filter(tmp_path, monkeypatch):
+    done, _ = other_runs(tmp_path)
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await at_runs(driver)
+        await put_cursor_on(driver, done)
+        for key, words in (("f2", "long shot"), ("number_sign", "#trees slow"), ("N", "kept for the report")):
+            await driver.press(key)
+            await driver.until(lambda: isinstance(driver.app.screen, Ask))
+            driver.app.screen.query_one(Input).value = words
+            await driver.press("enter")
+            await driver.until(lambda: not isinstance(driver.app.screen, Ask))
+        await driver.press("asterisk")
+        await driver.sees("long shot", "#trees #slow", "kept for the report")
+        await driver.until(lambda: runs_of(driver).rows[0].key == done.run)
+        assert read_labels(done.path) == RunLabels(
+            name="long shot", note="kept for the report", tags=("trees", "slow"), pinned=True
+        )
+        await driver.press("slash")
+        await driver.paste("tag:slow name:long")
+        await driver.press("enter")
+        await driver.until(lambda: [row.key for row in runs_of(driver).rows] == [done.run])
+        (done.path / "labels.json").write_text('{"nmae": ""}')
+        await driver.press("asterisk")
+        await driver.until(lambda: any("did you mean 'name'" in toast for toast in driver.toasts()))
+        assert "nmae" in (done.path / "labels.json").read_text()
+
+
+async def test_three_marked_runs_are_drawn_together_at_every_width(tmp_path, monkeypatch):
+    done, stopped = other_runs(tmp_path)
+    async with drive(tmp_path, monkeypatch, recordings.running(), size=(80, 24), attach=True) as driver:
+        await at_runs(driver)
+        assert not driver.app.screen.query_one(RunPreview).display
+        for folder in (done, stopped, driver.folder):
+            await put_cursor_on(driver, folder)
+            await driver.press("space")
+        await driver.sees("3 marked", "Scores of 3 marked runs", *(f"{n} ━" for n in (1, 2, 3)), "different tables")
+        await driver.press("U")
+        await driver.until(lambda: not driver.app.screen.query_one(RunPreview).display)
+        await driver.pilot.resize_terminal(120, 36)
+        await driver.sees("File    titanic.csv › Survived", "Bundle  none")
