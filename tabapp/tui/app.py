@@ -30,13 +30,13 @@ from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.screens.data import DataView
+from tabapp.tui.screens.panel_copies import ask_for_panel, copy_table
 from tabapp.tui.screens.registry import VIEWS
 from tabapp.tui.session.analysis_queue import AnalysisQueue
 from tabapp.tui.session.bundle_export import ask_for_export
 from tabapp.tui.session.engine_handle import EngineHandle
 from tabapp.tui.session.notifications import Notifications
 from tabapp.tui.session.opened import Opened
-from tabapp.tui.session.panel_copies import ask_for_panel, copy_table
 from tabapp.tui.session.plan_changes import PlanChanges
 from tabapp.tui.session.quitting import Quitting
 from tabapp.tui.session.run_follower import Reader, RunFollower

@@ -9,9 +9,9 @@ import pytest
 from textual.widgets import Input
 
 from tabapp.errors import UsageError
-from tabapp.tui.chrome.panel_files import as_markdown, as_tsv, check_file
 from tabapp.tui.dialogs.basic import Ask
 from tabapp.tui.parts.panel import Panel
+from tabapp.tui.parts.panel_files import as_markdown, as_tsv, check_file
 from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.jump import Jump, places_of
 from tests.tui import recordings

@@ -13,9 +13,9 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from tabapp.tui.chrome.actions import View, has_started
-from tabapp.tui.chrome.panel_files import as_tsv, row_under_cursor
 from tabapp.tui.chrome.zoom import ZOOMED, panel_around, unzoom, zoom
 from tabapp.tui.parts.lines import Header, KeyBar, ReplayBar, StatusLine, Tabs
+from tabapp.tui.parts.panel_files import as_tsv, row_under_cursor
 from tabapp.tui.parts.table import Table
 from tabapp.tui.session.host import Host
 from tabapp.tui.viewmodels.texts import Snapshot

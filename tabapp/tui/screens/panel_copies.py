@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tabapp.tui.chrome.panel_files import as_markdown, as_tsv, check_file, proposed_file, save, table_rows, title_of
 from tabapp.tui.dialogs.basic import Ask
+from tabapp.tui.parts.panel_files import as_markdown, as_tsv, check_file, proposed_file, save, table_rows, title_of
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.viewmodels.texts import short_path
 
