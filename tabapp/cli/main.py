@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "diagnose": ("tabapp.cli.commands.diagnose:diagnose", "Choose a threshold; measure robustness and fairness."),
     "report": ("tabapp.cli.commands.report:report", "Write a report of a run to one file."),
     "models": ("tabapp.cli.commands.models:models", "List the models and their availability."),
+    "weights": ("tabapp.cli.commands.weights:weights", "List and install the weights of pre-trained models."),
     "profile": ("tabapp.cli.commands.profile:profile", "Show the detected kind of each column."),
     "config": ("tabapp.cli.commands.config:config", "Show, locate or validate the configuration."),
     "info": ("tabapp.cli.commands.info:info", "Show versions, paths and protections for a bug report."),

@@ -30,6 +30,7 @@ from tabapp.models.formula import Formula
 from tabapp.models.problem import Cost, FitContext, FitStopped, Params, Shape, Trial
 from tabapp.models.turns import take_turns
 from tabapp.task import TASKS, Task
+from tabapp.weights.pretrained import Pretrained, UsedWeights
 
 __all__ = [
     "MONOTONIC",
@@ -49,6 +50,7 @@ __all__ = [
     "OtherTarget",
     "Params",
     "Plugin",
+    "Pretrained",
     "RowNeighbors",
     "RowWeights",
     "Shape",
@@ -233,6 +235,10 @@ class FittedModel(ABC):
         """The uncertainty of the cells that `impute` fills; None if the model does not know it."""
         return None
 
+    def pretrained(self) -> UsedWeights | None:
+        """The pre-trained weights that the model refers to and does not contain; None for models that were trained."""
+        return None
+
     def summary(self) -> dict[str, Any]:
         """Facts about the trained model for the details view, such as the best iteration. Values are JSON types."""
         return {}
@@ -279,6 +285,8 @@ class Plugin(ABC):
         pretrains: the plugin has `pretrain`. The engine plans such a model only if the run has rows without a target.
         contains_training_rows: saved models contain training rows, unchanged or transformed. Bundles with such a model carry a
             privacy notice.
+        weights: files of pre-trained weights, of which the model needs one for a fit; empty for models that are trained. Without
+            any of them installed, the model is unavailable.
     """
 
     name: ClassVar[str]
@@ -304,6 +312,7 @@ class Plugin(ABC):
     tolerates_half: ClassVar[bool] = False
     can_impute: ClassVar[bool] = False
     contains_training_rows: ClassVar[bool] = False
+    weights: ClassVar[tuple[Pretrained, ...]] = ()
     uses_unlabeled: ClassVar[bool] = False
     uses_other_targets: ClassVar[bool] = False
     pretrains: ClassVar[bool] = False
@@ -404,6 +413,21 @@ class Plugin(ABC):
 
         Returns:
             The models in order; None for those whose `context.report` raised `FitStopped`.
+        """
+        raise NotImplementedError
+
+    def converted(self, weights: str, tensors: Mapping[str, Any], config: Any) -> dict[str, Any]:
+        """The arrays of a published file of weights by the names that the network has, for plugins with `weights`.
+
+        It runs in a confined process, and the file may be malicious: the arrays are only compared and renamed.
+
+        Args:
+            weights: name of the file, as in `Pretrained`.
+            tensors: the torch tensors of the file.
+            config: the content of its configuration file; None without one.
+
+        Raises:
+            ValueError: the file has the weights of another network; the message continues "The file cannot be used: ".
         """
         raise NotImplementedError
 

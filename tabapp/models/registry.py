@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
-from tabapp.discovery import Discovery, points
+from tabapp.discovery import Discovery, Found, points
 from tabapp.errors import UsageError, did_you_mean
 from tabapp.models.contract import Plugin
 from tabapp.models.stated import GROUP, GROUPS, PRESETS, VARIANTS
 from tabapp.plugin_files import model_files
+from tabapp.weights import store
 
 _BUILT_IN = "tabapp_plugins"
 TAG_MEMBERS = {
@@ -105,4 +107,33 @@ def is_loaded(name: str) -> bool:
 
 
 MODELS = Discovery("model", Plugin, GROUPS, model_files, _in_module, _why_unusable)
-find, get = MODELS.find, MODELS.get
+
+
+def find(name: str) -> Found[Plugin]:
+    """Import one plugin; an error becomes the reason, not an exception. Weights that are installed later are seen."""
+    found = MODELS.find(name)
+    plugin = found.plugin
+    if plugin is None or found.reason or not plugin.weights or store.has_any(plugin.weights):
+        return found
+    return replace(found, reason=f"weights not installed: `{plugin.weights[0].command}`")
+
+
+def get(name: str) -> Plugin:
+    """A plugin that can train a model.
+
+    Raises:
+        UsageError: it cannot be used.
+    """
+    found = find(name)
+    if found.plugin is None or found.reason:
+        raise UsageError(f"The model {name!r} cannot be used: {found.reason}.")
+    return found.plugin
+
+
+def get_to_load(name: str) -> Plugin:
+    """A plugin that can load a model; the bundle of the model may contain the weights that are not installed.
+
+    Raises:
+        UsageError: it cannot be used.
+    """
+    return MODELS.get(name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path
@@ -47,13 +47,24 @@ class BoxedPredictor(Predictor):
 
     Attributes:
         protections: the restrictions of the process that the system enforces.
+
+    Args:
+        pretrained: models of the ensemble that refer to pre-trained weights.
     """
 
-    def __init__(self, schema: Schema, ensemble: Ensemble, process: BoxProcess, protections: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        ensemble: Ensemble,
+        process: BoxProcess,
+        protections: tuple[str, ...],
+        pretrained: Collection[str] = (),
+    ) -> None:
         super().__init__(schema, ensemble, process.where)
         self.protections = protections
         self._process = process
         self._n_models = sum(len(candidate.folds) for candidate in ensemble.candidates)
+        self._n_pretrained = sum(len(each.folds) for each in ensemble.candidates if each.model in pretrained)
         self._lock = threading.Lock()
         self._end = weakref.finalize(self, process.close)
 
@@ -81,7 +92,8 @@ class BoxedPredictor(Predictor):
         n_bytes = 8 * batch.height * max(n_classes, 1)
         rows = _ipc(batch)
         with self._lock:
-            self._process.start(messages.Predict(rows), limits.to_predict(batch.height, len(rows), self._n_models))
+            allowed = limits.to_predict(batch.height, len(rows), self._n_models)
+            self._process.start(messages.Predict(rows), limits.with_pretrained(allowed, self._n_pretrained))
             reply = self._process.answer(messages.Values, limit=SMALL_REPLY + n_bytes, progress=progress)
         if len(reply.content) != n_bytes:
             raise self._process.violation()
@@ -96,7 +108,9 @@ class BoxedPredictor(Predictor):
         n_reference = 0 if reference is None else reference.height
         allowed = limits.to_explain(batch.height, n_reference, len(rows) + len(origin or b""), self._n_models)
         with self._lock:
-            self._process.start(messages.Decompose(rows, model, code, origin), allowed)
+            self._process.start(
+                messages.Decompose(rows, model, code, origin), limits.with_pretrained(allowed, self._n_pretrained)
+            )
             limit = SMALL_REPLY + 16 * batch.height + sum(16 * batch.height + 4 * len(name) + 16 for name in names)
             reply = self._process.answer(messages.Decomposed, limit=limit)
         if not reply.columns:
@@ -114,7 +128,9 @@ class BoxedPredictor(Predictor):
         rows = _ipc(batch)
         allowed = limits.to_find_neighbors(batch.height, len(rows), self._n_models)
         with self._lock:
-            self._process.start(messages.FindNeighbors(rows, dict(models)), allowed)
+            self._process.start(
+                messages.FindNeighbors(rows, dict(models)), limits.with_pretrained(allowed, self._n_pretrained)
+            )
             limit = SMALL_REPLY + len(models) * batch.height * MOST_NEIGHBORS * _BYTES_PER_NEIGHBOR
             reply = self._process.answer(messages.Neighbors, limit=limit)
         if not set(reply.index) == set(reply.weight) <= set(models):
@@ -168,6 +184,7 @@ class Box:
                 where=str(path),
                 schema=self.contents.schema,
                 ensemble=ensemble,
+                weights=tuple({each.weights.name: each.weights for each in self.contents.manifest.pretrained}.values()),
             )
             self._process.start(request, limits.IMPORT_SECONDS)
             self._stack = stack.pop_all()
@@ -192,6 +209,10 @@ class Box:
             for depth in range(1, len(parts)):
                 folder = "/".join(parts[:depth])
                 folders[folder] = folders.get(folder, 0) + member.bytes
+        weights = {each.model: each.weights.n_bytes for each in self.contents.manifest.pretrained}
+        for candidate in self.contents.ensemble.candidates:
+            for fold in candidate.folds:
+                folders[fold.model] = folders.get(fold.model, 0) + weights.get(candidate.model, 0)
         protections = self._process.answer(messages.Ready, members=folders).protections
         warn_about(protections)
         return protections
@@ -204,7 +225,13 @@ class Box:
             UsageError: the device does not exist.
         """
         protections = self._ready()
-        predictor = BoxedPredictor(self.contents.schema, self.contents.ensemble, self._process, protections)
+        predictor = BoxedPredictor(
+            self.contents.schema,
+            self.contents.ensemble,
+            self._process,
+            protections,
+            {each.model for each in self.contents.manifest.pretrained},
+        )
         loaded = self_tested(self._archive, self.contents, predictor, tolerance)
         self._in_use = True
         return loaded

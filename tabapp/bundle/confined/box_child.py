@@ -123,14 +123,17 @@ class _Server:
     def _load_models(self, request: Load) -> Reply:
         from tabapp.bundle.confined import box_limits as limits
         from tabapp.bundle.confined.box_messages import Loading, Ready
+        from tabapp.bundle.files.records import WEIGHTS
         from tabapp.bundle.prediction.local import load_predictor
         from tabapp.errors import UsageError
+        from tabapp.weights.store import also_in
 
         self._where = request.where
         if self._no_device:
             raise UsageError(self._no_device)
         folder = Path(request.folder)
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        size += sum(record.n_bytes for record in request.weights)
         sandbox.limit_resources(
             memory=limits.load_memory(size), cpu_seconds=limits.cpu_seconds(limits.load_seconds(size))
         )
@@ -142,9 +145,10 @@ class _Server:
             self._answer(Loading(member))
             return folder / member
 
-        self._predictor = load_predictor(
-            request.schema, request.ensemble, folder_of, request.where, device=self._device
-        )
+        with also_in(folder / WEIGHTS):
+            self._predictor = load_predictor(
+                request.schema, request.ensemble, folder_of, request.where, device=self._device
+            )
         if sys.platform != "linux":
             # The program cannot change the limits of this process for each request. It still measures and ends it.
             sandbox.limit_resources(memory=None, cpu_seconds=None)
@@ -249,6 +253,7 @@ def main(arguments: list[str]) -> None:
         arguments: the folder for the unpacked bundle, a folder for temporary files, and the device of the networks.
     """
     from tabapp.plugin_files import plugin_folder
+    from tabapp.weights import store
 
     unpacked, scratch, device = Path(arguments[0]), Path(arguments[1]), arguments[2]
     # Libraries that print must not write between the answers.
@@ -258,7 +263,7 @@ def main(arguments: list[str]) -> None:
     os.dup2(2, 1)
     held = [protections.NO_DUMPS]
     sandbox.limit_resources(memory=None, cpu_seconds=None, file_bytes=2**20)
-    readable = [*sandbox.paths_of_libraries(for_gpu=device != CPU), plugin_folder(), unpacked]
+    readable = [*sandbox.paths_of_libraries(for_gpu=device != CPU), plugin_folder(), store.folder(), unpacked]
     if sandbox.restrict_files(readable, [scratch], () if device == CPU else sandbox.gpu_devices()):
         held.append(protections.FILES)
     _end_with_the_program(requests)

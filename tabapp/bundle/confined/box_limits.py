@@ -15,6 +15,7 @@ SLEEP_SECONDS = 60.0
 _LOAD_SECONDS, _BYTES_PER_SECOND = 5.0, 2**20
 _PREDICT_SECONDS, _SECONDS_PER_ROW = 5.0, 0.02
 _PREDICT_MEMORY, _MEMORY_PER_ROW = 2**31, 2**16
+_PRETRAINED_SECONDS, _PRETRAINED_MEMORY = 600.0, 8 * 2**30
 _LOAD_MEMORY, _MEMORY_PER_CPU, _MEMORY_PER_BYTE = 512 * 2**20, 16 * 2**20, 32
 
 
@@ -95,3 +96,14 @@ def to_impute(n_rows: int, n_bytes: int, n_models: int) -> Allowance:
     """What is needed to fill the missing cells of rows, at once."""
     seconds = impute_seconds(n_rows, n_models)
     return Allowance(seconds, seconds, predict_memory(n_rows, n_bytes))
+
+
+def with_pretrained(allowance: Allowance, n_models: int) -> Allowance:
+    """An allowance with that of some models whose pre-trained networks read their context rows before they predict."""
+    if not n_models:
+        return allowance
+    return Allowance(
+        allowance.step_seconds + _PRETRAINED_SECONDS,
+        allowance.seconds + n_models * _PRETRAINED_SECONDS,
+        allowance.memory + _PRETRAINED_MEMORY,
+    )

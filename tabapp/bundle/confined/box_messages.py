@@ -8,6 +8,7 @@ import msgspec
 
 from tabapp.bundle.files.records import Ensemble
 from tabapp.data.schema import Schema
+from tabapp.weights.pretrained import UsedWeights
 
 LENGTH_BYTES = 8
 
@@ -25,13 +26,14 @@ class Prepare(Request, frozen=True):
 class Load(Request, frozen=True):
     """Load the models of a verified bundle, unpacked to a folder; the answer is `Ready`.
 
-    `where` names the bundle in sentences.
+    `where` names the bundle in sentences, and `weights` are what its models refer to.
     """
 
     folder: str
     where: str
     schema: Schema
     ensemble: Ensemble
+    weights: tuple[UsedWeights, ...] = ()
 
 
 class Predict(Request, frozen=True):

@@ -77,7 +77,7 @@ def _packages(contents: Contents) -> list[str]:
     """
     found = set(_SERVER)
     for candidate in contents.ensemble.candidates:
-        plugin = registry.get(candidate.model)
+        plugin = registry.get_to_load(candidate.model)
         if not registry.is_built_in(plugin):
             raise UsageError(
                 f"The model {candidate.model!r} is a third-party plugin, which the container would not have. Use `pip install` and "

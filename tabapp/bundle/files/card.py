@@ -51,6 +51,7 @@ def model_card(manifest: Manifest, schema: Schema, ensemble: Ensemble) -> str:
         + ", ".join(f"{k} {v}" for k, v in manifest.libraries.items())
         + ".",
         _privacy(manifest),
+        _pretrained(manifest),
         "## Limits",
         _limits(schema, ensemble),
     ]
@@ -81,6 +82,22 @@ def _privacy(manifest: Manifest) -> str:
     return (
         f"**This file contains training rows** as features, which {keepers} uses to predict. Share it only as you would share "
         "the data."
+    )
+
+
+def _pretrained(manifest: Manifest) -> str:
+    """Which weights the bundle needs, and where they come from."""
+    if not manifest.pretrained:
+        return ""
+    lines = [
+        f"- `{each.model}` reads its rows with the weights {_cell(each.weights.name)} ({each.weights.n_bytes / 1e6:,.0f} MB, "
+        f"license {_cell(each.weights.license)}, SHA-256 `{_cell(each.weights.sha256)}`). They were made from synthetic tables "
+        "only."
+        for each in manifest.pretrained
+    ]
+    return (
+        "This file does not contain the weights of its pre-trained models, which `tabapp weights` installs:\n\n"
+        + "\n".join(lines)
     )
 
 

@@ -29,6 +29,7 @@ import msgspec
 
 from tabapp.ensemble.scaling import Calibration, ClassScaling
 from tabapp.task import Task
+from tabapp.weights.pretrained import UsedWeights
 
 FORMAT_VERSION = 16
 """Version 2 added `Ensemble.half_widths`, version 3 `training_rows.json`, version 4 arrays in half precision, version 5
@@ -43,6 +44,8 @@ have targets of the version before."""
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
+WEIGHTS = "weights"
+"""Folder of the pre-trained weights that a bundle contains, named by their SHA-256."""
 SCHEMA = "schema.json"
 ENSEMBLE = "ensemble.json"
 SAMPLE = "sample.csv"
@@ -56,7 +59,7 @@ TARGETS = "targets"
 COVERAGES = (*(percent / 100 for percent in range(1, 100)), 0.995, 0.999)
 """Shares of new rows that prediction intervals cover."""
 
-Kind = Literal["schema", "ensemble", "features", "model", "rows", "sample", "card", "bundle"]
+Kind = Literal["schema", "ensemble", "features", "model", "rows", "sample", "card", "weights", "bundle"]
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -81,6 +84,13 @@ class MetricValue(Record, frozen=True):
     high: float | None = None
 
 
+class PretrainedMember(Record, frozen=True):
+    """A model of the ensemble, and the pre-trained weights that its fold models refer to."""
+
+    model: str
+    weights: UsedWeights
+
+
 class Manifest(Record, frozen=True):
     """Facts about a bundle.
 
@@ -93,6 +103,7 @@ class Manifest(Record, frozen=True):
         leaderboard: the run's leaderboard rows.
         libraries: versions of the packages that the models were saved by.
         training_rows_in: members of the ensemble that answer from training rows, which the bundle therefore contains.
+        pretrained: members of the ensemble that refer to pre-trained weights, which the bundle does not contain.
     """
 
     format_version: int
@@ -114,6 +125,7 @@ class Manifest(Record, frozen=True):
     platform: str
     members: tuple[Member, ...]
     training_rows_in: tuple[str, ...] = ()
+    pretrained: tuple[PretrainedMember, ...] = ()
 
 
 class TargetBundle(Record, frozen=True):

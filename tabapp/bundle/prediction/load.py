@@ -11,13 +11,14 @@ from polars.exceptions import PolarsError
 
 from tabapp.bundle.files.archive import Archive, open_archive
 from tabapp.bundle.files.contents import Contents, decode_contents
-from tabapp.bundle.files.records import DOUBLE_VERSION, SAMPLE, SAMPLE_OUTPUT
+from tabapp.bundle.files.records import DOUBLE_VERSION, SAMPLE, SAMPLE_OUTPUT, WEIGHTS
 from tabapp.bundle.files.sample import SampleError, read_sample
 from tabapp.bundle.files.unpack import unpacked
 from tabapp.bundle.prediction.local import load_predictor
 from tabapp.bundle.prediction.neighbors import Neighbor, merged
 from tabapp.bundle.prediction.predict import Float64, Predictor
 from tabapp.errors import BundleError, TabappError
+from tabapp.weights.store import also_in
 
 EXACT = 1e-6
 """Largest allowed difference from the stored predictions on the machine that wrote the bundle (see `LoadedBundle.drift`)."""
@@ -89,7 +90,8 @@ def load_bundle(path: Path, *, tolerance: float = TOLERANCE, is_own: bool = Fals
     """
     with open_archive(path, is_own=is_own) as archive, unpacked(archive) as folder:
         contents = decode_contents(archive)
-        predictor = load_predictor(contents.schema, contents.ensemble, lambda member: folder / member, str(path))
+        with also_in(folder / WEIGHTS):
+            predictor = load_predictor(contents.schema, contents.ensemble, lambda member: folder / member, str(path))
         return self_tested(archive, contents, predictor, tolerance)
 
 

@@ -221,7 +221,7 @@ def load_model(
         BundleError: its plugin is not usable, or it does not load, or does not fit the schema.
     """
     try:
-        plugin = registry.get(candidate.model)
+        plugin = registry.get_to_load(candidate.model)
         msgspec.convert(candidate.params, plugin.params_type)
     except UsageError as error:
         raise BundleError(f"{where} needs a model that is not usable here: {error}") from None

@@ -31,6 +31,7 @@ from tabapp.bundle.files.records import (
     FoldModel,
     Manifest,
     MetricValue,
+    PretrainedMember,
     TrainingRows,
 )
 from tabapp.bundle.files.sample import read_sample, write_sample
@@ -41,6 +42,7 @@ from tabapp.data.schema import Schema
 from tabapp.ensemble.scaling import Calibration, ClassScaling
 from tabapp.errors import BundleError
 from tabapp.models import registry
+from tabapp.models.contract import FittedModel
 from tabapp.models.distributions import distribution_of
 
 MOST_LISTED_ROWS = 2_000_000
@@ -146,7 +148,7 @@ def write_bundle(path: Path, contents: BundleContents) -> Manifest:
     predictor = load_predictor(contents.schema, layout.ensemble, layout.sources.__getitem__, str(path))
     output = predictor.to_frame(predictor.predict_frame(read_sample(sample), fill_missing_columns=True))
     entries += [Entry(SAMPLE, "sample", sample), Entry(SAMPLE_OUTPUT, "sample", write_sample(output))]
-    manifest = _manifest(contents, layout.ensemble)
+    manifest = _manifest(contents, layout.ensemble, _pretrained_in(layout.ensemble, predictor.models))
     entries.append(Entry(CARD, "card", model_card(manifest, contents.schema, layout.ensemble).encode()))
     with new_file(path) as temporary:
         manifest = write_archive(temporary, entries, manifest)
@@ -200,7 +202,7 @@ def _layout_of(contents: BundleContents) -> _Layout:
     return _Layout(ensemble, sources, rows)
 
 
-def _manifest(contents: BundleContents, ensemble: Ensemble) -> Manifest:
+def _manifest(contents: BundleContents, ensemble: Ensemble, pretrained: tuple[PretrainedMember, ...]) -> Manifest:
     return Manifest(
         format_version=FORMAT_VERSION,
         created_by=f"tabapp {tabapp.__version__}",
@@ -221,20 +223,32 @@ def _manifest(contents: BundleContents, ensemble: Ensemble) -> Manifest:
         platform=f"{platform.system()} {platform.machine()}",
         members=(),
         training_rows_in=models_with_training_rows(ensemble),
+        pretrained=pretrained,
     )
+
+
+def _pretrained_in(ensemble: Ensemble, models: Mapping[str, FittedModel]) -> tuple[PretrainedMember, ...]:
+    """The weights that the models of an ensemble refer to, each once."""
+    used = {
+        (candidate.model, weights.name): PretrainedMember(model=candidate.model, weights=weights)
+        for candidate in ensemble.candidates
+        for fold in candidate.folds
+        if (weights := models[fold.model].pretrained()) is not None
+    }
+    return tuple(used[key] for key in sorted(used))
 
 
 def models_with_training_rows(ensemble: Ensemble) -> tuple[str, ...]:
     """Names of the ensemble's models whose saved form contains training rows."""
     names = {candidate.model for candidate in ensemble.candidates}
-    return tuple(sorted(name for name in names if registry.get(name).contains_training_rows))
+    return tuple(sorted(name for name in names if registry.get_to_load(name).contains_training_rows))
 
 
 def _libraries(ensemble: Ensemble) -> dict[str, str]:
     """Versions of the packages that wrote the models, by distribution name."""
     imported = {"numpy", "polars"}
     for candidate in ensemble.candidates:
-        imported |= {package.split(".")[0] for package in registry.get(candidate.model).requires}
+        imported |= {package.split(".")[0] for package in registry.get_to_load(candidate.model).requires}
     found: dict[str, str] = {}
     for package in sorted(imported):
         name = distribution_of(package)

@@ -54,6 +54,7 @@ from tabapp.temporary import TemporaryFolder
     "--distill", metavar="MODEL", shell_complete=models, help="Train one MODEL on all rows to imitate the ensemble."
 )
 @click.option("--half", is_flag=True, help="Store weights in half precision where predictions change by at most 1e-4.")
+@click.option("--with-weights", is_flag=True, help="Put the pre-trained weights of its models into the bundle.")
 @click.option(
     "--sign",
     type=click.Path(path_type=Path),
@@ -96,6 +97,7 @@ def export(
     limit_rows: int,
     distill: str | None,
     half: bool,
+    with_weights: bool,
     sign: Path | None,
     docker: Path | None,
     onnx: Path | None,
@@ -136,6 +138,12 @@ def export(
             folder = run_of_target(_run_of(run_id, runs_dir), target)
             bundle = Path(stack.enter_context(TemporaryFolder("export"))) / "model.tabapp"
             run_export(folder, bundle, options, _ignore if quiet else _show)
+        if with_weights:
+            from tabapp.bundle.writing.with_weights import write_with_weights
+
+            whole = Path(stack.enter_context(TemporaryFolder("export"))) / "whole.tabapp"
+            write_with_weights(bundle, whole)
+            bundle = whole
         if out is not None:
             _copy(bundle, out, sign)
             bundle = out

@@ -111,6 +111,10 @@ def _print_contents(bundle: Path, contents: Contents, signature: str) -> None:
         ),
         ("seed", str(manifest.seed)),
         *([("training rows", f"kept in {', '.join(manifest.training_rows_in)}")] if manifest.training_rows_in else []),
+        *(
+            (f"weights of {each.model}", f"{each.weights.name}, {each.weights.license}, SHA-256 {each.weights.sha256}")
+            for each in manifest.pretrained
+        ),
         ("libraries", ", ".join(f"{name} {version}" for name, version in manifest.libraries.items())),
     ]
     print_table(["", ""], [list(fact) for fact in facts])

@@ -1,0 +1,328 @@
+"""What the models have in common that keep training rows as the context of a pre-trained network."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from tabapp import metrics
+from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
+from tabapp.features.saved import demand, is_within, read_arrays
+from tabapp.models.contract import Cost, FitContext, FittedModel, Floats, Params, Plugin, Shape, Task, Trial
+from tabapp.weights import store
+from tabapp.weights.pretrained import Pretrained, UsedWeights
+
+from .._shared.constant import ConstantModel
+from .._shared.target import target_of
+
+MODEL, ROWS = "model.json", "context.safetensors"
+BATCH = 64
+"""Rows that are predicted at once. Fewer are repeated up to this number, so that a row gets the same answer alone and among
+others."""
+REPORTED = 256
+"""Early-stopping rows whose score is reported."""
+MOST_KEPT = 256 * 2**20
+"""Bytes of what a network has read of the context, above which it reads the context again for the next prediction."""
+
+
+class ContextParams(Params, frozen=True, kw_only=True):
+    """Attributes:
+    n_estimators: passes over the context whose predictions are averaged. Each sees the columns and classes in another order.
+    max_context: training rows that are kept as context: a seeded sample with the shares of the classes if there are more.
+    """
+
+    n_estimators: int = 4
+    max_context: int = 4_096
+
+
+class Saved(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A saved model without its rows.
+
+    Attributes:
+        n_classes: number of classes; 1 for regression.
+        cardinalities: number of codes of each categorical column.
+        n_rows: number of context rows.
+        seed: seed of the estimators.
+    """
+
+    task: Task
+    n_classes: int
+    n_numeric: int
+    cardinalities: tuple[int, ...]
+    params: ContextParams
+    n_rows: int
+    seed: int
+    weights: UsedWeights
+
+
+class Reader(Protocol):
+    """A pre-trained network with its context."""
+
+    def predict(self, table: Table) -> npt.NDArray[np.floating[Any]]:
+        """(rows, classes) probabilities, or (rows,) numbers in target units."""
+        ...
+
+
+class ContextModel(FittedModel):
+    """Training rows that a pre-trained network reads before it predicts.
+
+    Attributes:
+        rows: the context, with its targets.
+    """
+
+    def __init__(self, plugin: ContextPlugin, saved: Saved, rows: Table, device: str) -> None:
+        self.plugin, self.saved, self.rows = plugin, saved, rows
+        self.device = device
+        self._reader: Reader | None = None
+
+    def to(self, device: str) -> None:
+        if device != self.device:
+            self.device, self._reader = device, None
+
+    @property
+    def reader(self) -> Reader:
+        """The network with the context, which is read at the first use."""
+        if self._reader is None:
+            self._reader = self.plugin.read(self.saved, self.rows, self.device)
+        return self._reader
+
+    def predict(self, table: Table) -> Floats:
+        try:
+            return self._predictions(table)
+        finally:
+            # The fold models of a bundle are in memory together.
+            if self.plugin.context_bytes(self.saved) > MOST_KEPT:
+                self._reader = None
+
+    def _predictions(self, table: Table) -> Floats:
+        parts = [self._predict(table.take(slice(start, start + BATCH))) for start in range(0, len(table), BATCH)]
+        if self.saved.task == "regression":
+            return np.concatenate(parts).astype(np.float64) if parts else np.zeros(0)
+        if not parts:
+            return np.zeros((0, self.saved.n_classes), dtype=np.float32)
+        shares = np.concatenate(parts).astype(np.float64)
+        return (shares / shares.sum(axis=1, keepdims=True)).astype(np.float32)
+
+    def _predict(self, table: Table) -> npt.NDArray[np.floating[Any]]:
+        n_rows = len(table)
+        return self.reader.predict(table.take(np.arange(BATCH) % n_rows))[:n_rows]
+
+    def save(self, folder: Path) -> None:
+        from safetensors.numpy import save_file
+
+        assert self.rows.target is not None
+        target = np.asarray(self.rows.target, dtype=np.float64)
+        arrays = {"numeric": self.rows.numeric, "categorical": self.rows.categorical, "target": target}
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, folder / ROWS)
+        (folder / MODEL).write_text(json.dumps(msgspec.to_builtins(self.saved)))
+
+    def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:
+        saved = self.saved
+        demand((saved.task, saved.n_classes) == (task, n_classes), "it was made for another target")
+        sizes = (len(features.numeric), features.cardinalities)
+        demand((saved.n_numeric, saved.cardinalities) == sizes, "it was made for other columns")
+
+    def pretrained(self) -> UsedWeights:
+        return self.saved.weights
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "context_rows": len(self.rows),
+            "estimators": self.saved.params.n_estimators,
+            "weights": self.saved.weights.name,
+            "weights_license": self.saved.weights.license,
+        }
+
+
+class ContextPlugin(Plugin):
+    """A pre-trained network whose fit keeps rows: no training, no early stopping, and a forward pass for each prediction.
+
+    Attributes:
+        most_classes, most_features: what the network was trained for; None for no limit.
+        seconds_per_cell, seconds_per_row: time of one estimator to read a row of the context, for each cell and once, on one
+            thread.
+        bytes_per_row: memory of the keys and values of a row in all layers of one estimator.
+    """
+
+    family = "deep"
+    uses_device = True
+    contains_training_rows = True
+    params_type = ContextParams
+    most_classes: ClassVar[int | None] = 10
+    most_features: ClassVar[int] = 500
+    seconds_per_cell: ClassVar[float] = 5e-4
+    seconds_per_row: ClassVar[float] = 1e-3
+    bytes_per_row: ClassVar[int] = 50_000
+
+    @abstractmethod
+    def weights_for(self, task: Task, params: Params) -> Pretrained:
+        """The weights that predict a task with these hyperparameters."""
+
+    def context_bytes(self, saved: Saved) -> int:
+        """Memory of what the network has read of its context."""
+        return saved.params.n_estimators * saved.n_rows * self.bytes_per_row
+
+    @abstractmethod
+    def read(self, saved: Saved, rows: Table, device: str) -> Reader:
+        """A network that has read the context.
+
+        Raises:
+            UsageError: its weights are not installed, or were changed.
+        """
+
+    def supports(self, task: Task, shape: Shape) -> str | None:
+        if not shape.n_features:
+            return "The table has no features."
+        if self.most_classes and shape.n_classes > self.most_classes:
+            return f"It knows at most {self.most_classes} classes; the target has {shape.n_classes:,}."
+        if shape.n_features > self.most_features:
+            return f"It supports at most {self.most_features:,} features; the table has {shape.n_features:,}."
+        wanted = self.weights_for(task, self.defaults(task, shape, "cpu"))
+        if store.find(wanted.name) is None:
+            return f"Its weights for this task are not installed: `{wanted.command}`."
+        return None
+
+    def features(self) -> FeatureRecipe:
+        return FeatureRecipe()
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> ContextParams:
+        """Eight estimators, as published, on a GPU; four on a CPU."""
+        assert issubclass(self.params_type, ContextParams)
+        return self.params_type(n_estimators=4 if device == "cpu" else 8)
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> ContextParams:
+        """The number of estimators and of context rows, within the range of the package's examples."""
+        assert issubclass(self.params_type, ContextParams)
+        return self.params_type(
+            n_estimators=trial.suggest_int("n_estimators", 2, 16, log=True),
+            max_context=trial.suggest_int("max_context", 1_024, 16_384, log=True),
+        )
+
+    def merit(self, task: Task, shape: Shape) -> float:
+        """Small tables are where pre-trained networks lead on public leaderboards."""
+        return 4.0 if shape.n_rows <= 10_000 else 1.0
+
+    def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
+        assert isinstance(params, ContextParams)
+        n_rows = min(shape.n_rows, params.max_context)
+        # The context is read once; a fifth of the rows is predicted for the score.
+        rows = n_rows + 0.25 * shape.n_rows
+        per_estimator = rows * (self.seconds_per_row + self.seconds_per_cell * shape.n_features)
+        faster = 1.0 if device == "cpu" else 50.0
+        n_bytes = self.weights_for(task, params).n_bytes + params.n_estimators * n_rows * self.bytes_per_row
+        return Cost(seconds=1.0 + params.n_estimators * per_estimator / faster, n_bytes=200_000_000 + n_bytes)
+
+    def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
+        """Report the score of one estimator on the early-stopping rows, and then keep those too."""
+        assert isinstance(params, ContextParams)
+        rows = valid.take(slice(0, REPORTED))
+        if len(rows) and context.seconds_left() > 0:
+            probe = self.keep(train, msgspec.structs.replace(params, n_estimators=1), context)
+            scored = metrics.score(context.metric, target_of(rows), probe.predict(rows), rows.weight)
+            context.report(1, scored)
+        return self.keep(train.joined(valid), params, context)
+
+    def refit(
+        self, train: Table, params: Params, summaries: Sequence[Mapping[str, Any]], context: FitContext
+    ) -> FittedModel:
+        """Keep all rows."""
+        return self.keep(train, params, context)
+
+    def keep(self, rows: Table, params: Params, context: FitContext) -> FittedModel:
+        """A model with at most `max_context` of these rows."""
+        assert isinstance(params, ContextParams)
+        if constant := ConstantModel.when_needed(rows, context):
+            return constant
+        wanted = self.weights_for(context.task, params)
+        record = store.find(wanted.name)
+        if record is None:
+            raise ValueError(f"the weights {wanted.name} are not installed: `{wanted.command}`")
+        weights = UsedWeights(name=record.name, sha256=record.sha256, n_bytes=record.n_bytes, license=record.license)
+        chosen = chosen_rows(rows, params.max_context, context)
+        saved = Saved(
+            task=context.task,
+            n_classes=context.n_classes,
+            n_numeric=len(context.features.numeric),
+            cardinalities=context.features.cardinalities,
+            params=params,
+            n_rows=len(chosen),
+            seed=context.seed,
+            weights=weights,
+        )
+        model = ContextModel(self, saved, rows.take(chosen), context.device)
+        # The time of a fit is that of reading its rows.
+        _ = model.reader
+        return model
+
+    def load(self, folder: Path) -> FittedModel:
+        if (constant := ConstantModel.load(folder)) is not None:
+            return constant
+        types = {"numeric": ("float32", 2), "categorical": ("int32", 2), "target": ("float64", 1)}
+        arrays = read_arrays(folder / ROWS, types, unchecked=["numeric"])
+        saved = msgspec.json.decode((folder / MODEL).read_bytes(), type=self.saved_type())
+        demand(saved.weights.name in {each.name for each in self.weights}, "it refers to unknown weights")
+        demand(
+            len({len(array) for array in arrays.values()}) == 1 and len(arrays["target"]), "its rows differ in length"
+        )
+        demand(len(arrays["target"]) == saved.n_rows, "its number of rows is wrong")
+        demand(arrays["numeric"].shape[1] == saved.n_numeric, "its rows have other numeric columns")
+        demand(arrays["categorical"].shape[1] == len(saved.cardinalities), "its rows have other categorical columns")
+        for codes, cardinality in zip(arrays["categorical"].T, saved.cardinalities, strict=True):
+            demand(is_within(codes, 0, cardinality), "a category of its rows is out of range")
+        demand(not np.isinf(arrays["numeric"]).any(), "a number of its rows is infinite")
+        target: npt.NDArray[Any] = arrays["target"]
+        if saved.task != "regression":
+            demand(
+                (target == np.floor(target)).all() and is_within(target, 0, saved.n_classes), "a class is out of range"
+            )
+            target = target.astype(np.int64)
+        demand(1 <= saved.params.n_estimators <= 64, "its number of estimators is out of range")
+        rows = Table(numeric=arrays["numeric"], categorical=arrays["categorical"], target=target)
+        model = ContextModel(self, saved, rows, "cpu")
+        # Missing weights are reported now, and not by the first prediction.
+        _ = model.reader
+        return model
+
+    def saved_type(self) -> type[Saved]:
+        """The record of this plugin's hyperparameters."""
+        return msgspec.defstruct(  # pyright: ignore[reportReturnType]
+            "Saved",
+            [("params", self.params_type)],
+            bases=(Saved,),
+            kw_only=True,
+            frozen=True,
+            forbid_unknown_fields=True,
+        )
+
+
+def chosen_rows(rows: Table, most: int, context: FitContext) -> npt.NDArray[np.intp]:
+    """Positions in order of at most `most` rows: a sample that keeps the shares of the classes, and at least one row of each.
+
+    The networks know no weights, so rows with different weights are drawn with replacement, in proportion to their weights.
+    """
+    n_rows = len(rows)
+    random = np.random.default_rng(context.seed)
+    if rows.weight is not None and np.ptp(rows.weight) > 0:
+        share = rows.weight.astype(np.float64)
+        return np.sort(random.choice(n_rows, size=min(n_rows, most), p=share / share.sum()))
+    if n_rows <= most:
+        return np.arange(n_rows)
+    order = random.permutation(n_rows)
+    if context.task == "regression":
+        return np.sort(order[:most])
+    target = np.asarray(target_of(rows))[order]
+    _, codes, counts = np.unique(target, return_inverse=True, return_counts=True)
+    # The rank of a row in its class over the size of the class: the smallest shares are a stratified sample.
+    by_class = np.argsort(codes, kind="stable")
+    starts = np.cumsum(counts) - counts
+    rank = np.empty(n_rows)
+    rank[by_class] = np.arange(n_rows) - np.repeat(starts, counts)
+    share = np.where(rank == 0, -1.0, (rank + 0.5) / counts[codes])
+    return np.sort(order[np.argsort(share, kind="stable")[:most]])

@@ -1,0 +1,191 @@
+"""Pre-trained models with random weights: equal to their packages, alone and in batches, saved and loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tabapp.features.arrays import Table
+from tabapp.models import registry
+from tabapp.models.contract import FittedModel, Shape
+from tabapp.weights import store
+from tests.foundation.conftest import SPEC, context_of, some_rows
+
+pytest.importorskip("lightpfn")
+
+
+def fitted(name: str, n_classes: int, folder: Path, train: Table, valid: Table) -> FittedModel:
+    task: Any = {1: "regression", 2: "binary"}.get(n_classes, "multiclass")
+    plugin = registry.get(name)
+    defaults = plugin.defaults(task, Shape(len(train), 3, 2, n_classes), "cpu")
+    return plugin.fit(train, valid, defaults, context_of(task, n_classes, folder))
+
+
+@pytest.mark.parametrize("n_classes", [2, 7])
+def test_lightpfn_equals_its_package(n_classes: int, light: Path, tmp_path: Path) -> None:
+    from lightpfn import LightPFNClassifier, load_model
+
+    train, valid, new = (some_rows(n, n_classes, seed) for n, seed in ((90, 0), (30, 1), (70, 2)))
+    model = fitted("lightpfn", n_classes, tmp_path, train, valid)
+    network = load_model(light.parent / "published" / "model.safetensors")
+    own = LightPFNClassifier(model=network, device="cpu", n_estimators=4, random_state=3)
+    rows = train.joined(valid)
+
+    def matrix(table: Table) -> Any:
+        codes = np.where(table.categorical < 2, np.nan, table.categorical).astype(np.float32)
+        return np.concatenate([table.numeric, codes], axis=1)
+
+    own.fit(matrix(rows), rows.target)
+    assert np.abs(model.predict(new) - own.predict_proba(matrix(new))).max() < 1e-6
+
+
+def test_a_row_gets_the_same_answer_alone_in_a_batch_and_after_loading(light: Path, tmp_path: Path) -> None:
+    train, valid, new = some_rows(90, 3, 0), some_rows(30, 3, 1), some_rows(70, 3, 2)
+    model = fitted("lightpfn", 3, tmp_path / "fit", train, valid)
+    together = model.predict(new)
+    alone = np.concatenate([model.predict(new.take(slice(row, row + 1))) for row in range(5)])
+    assert np.array_equal(together[:5], alone)
+    (tmp_path / "saved").mkdir()
+    model.save(tmp_path / "saved")
+    loaded = registry.get("lightpfn").load(tmp_path / "saved")
+    loaded.check(SPEC, "multiclass", 3)
+    assert np.array_equal(loaded.predict(new), together)
+    assert loaded.pretrained() == model.pretrained()
+    assert sorted(file.suffix for file in (tmp_path / "saved").iterdir()) == [".json", ".safetensors"]
+
+
+def test_the_context_is_a_stratified_sample_of_the_rows(light: Path, tmp_path: Path) -> None:
+    from tabapp_plugins.foundation.context import ContextParams, chosen_rows
+
+    rows = some_rows(1_000, 2)
+    rare = Table(rows.numeric, rows.categorical, (np.arange(1_000) % 100 == 7).astype(np.int64))
+    chosen = chosen_rows(rare, 100, context_of("binary", 2, tmp_path))
+    assert len(chosen) == 100
+    assert np.all(np.diff(chosen) > 0)
+    assert rare.target is not None
+    assert 1 <= rare.target[chosen].sum() <= 2
+    heavy = Table(rows.numeric, rows.categorical, rare.target, (np.arange(1_000) < 10).astype(np.float32) + 1e-6)
+    assert np.mean(chosen_rows(heavy, 100, context_of("binary", 2, tmp_path)) < 10) > 0.9
+    assert ContextParams().max_context == 4_096
+
+
+def test_other_weights_of_the_same_name_are_refused(light: Path, tmp_path: Path, weights_folder: Path) -> None:
+    """A saved model refers to its weights by their hash."""
+    from tabapp.errors import UsageError
+    from tabapp.weights.adding import add
+    from tests.foundation.conftest import published_light
+
+    store_of_model = light
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(store.FOLDER_VARIABLE, str(store_of_model))
+        model = fitted("lightpfn", 2, tmp_path / "fit", some_rows(60, 2, 0), some_rows(20, 2, 1))
+        (tmp_path / "saved").mkdir()
+        model.save(tmp_path / "saved")
+    plugin = registry.find("lightpfn").plugin
+    assert plugin is not None
+    add("lightpfn", plugin.weights[0], published_light(tmp_path / "other", seed=5))
+    from tabapp_plugins.foundation import networks
+
+    networks.forget()
+    with pytest.raises(
+        UsageError, match=r"Other weights of this name are installed. Install them with `tabapp weights"
+    ):
+        plugin.load(tmp_path / "saved")
+
+
+def test_without_weights_the_model_is_listed_with_the_command(weights_folder: Path) -> None:
+    for name in ("kumo", "tabicl", "lightpfn"):
+        found = registry.find(name)
+        assert found.plugin is not None
+        assert found.reason is not None
+        group = found.plugin.weights[0].group
+        assert found.reason.startswith("needs the package") or f"`tabapp weights fetch {group}`" in found.reason
+
+
+def test_a_changed_file_of_weights_is_not_read(made_light: Path, weights_folder: Path) -> None:
+    import shutil
+
+    from tabapp.errors import UsageError
+
+    shutil.copytree(made_light, weights_folder)
+    record = store.find("lightpfn-classifier")
+    assert record is not None
+    content = bytearray(record.path.read_bytes())
+    content[-1] ^= 1
+    record.path.write_bytes(bytes(content))
+    with pytest.raises(UsageError, match="has another SHA-256 than when it was installed"):
+        store.verified(record)
+
+
+def test_structured_models_equal_their_package(
+    tmp_path: Path, weights_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With networks of a fraction of the size, whose weights are stored without the confined process."""
+    pytest.importorskip("sdm")
+    import pyarrow as pa
+    import torch
+    from safetensors.torch import save_file
+    from sdm import TableTensor
+    from sdm.models import KumoTabular
+    from sdm.models.kumo.tabular import model as kumo
+
+    small = {
+        "cell_channels": 16,
+        "num_embedding_layers": 1,
+        "num_inducing_points": 8,
+        "icl_channels": 32,
+        "num_icl_layers": 1,
+    }
+    monkeypatch.setitem(kumo.MODEL_KWARGS, "small", kumo.MODEL_KWARGS["small"] | small | {"num_icl_heads": 2})
+    for kind, task, n_classes in (("classifier", "classification", 7), ("regressor", "regression", 1)):
+        torch.manual_seed(0)
+        network = KumoTabular(task=task, size="small", pretrained=False, device="cpu")
+        made = tmp_path / f"{kind}.safetensors"
+        state = next(iter(network.models.values())).state_dict()
+        save_file({key: tensor.clone() for key, tensor in state.items()}, made)
+        digest = store.sha256_of(made)
+        record = store.Installed(
+            name=f"kumo-small-{kind}",
+            sha256=digest,
+            n_bytes=made.stat().st_size,
+            source=f"{kind}.pt",
+            source_sha256="0" * 64,
+            license="OpenMDW-1.1",
+            added_at="2026-11-27T00:00:00+00:00",
+        )
+        store.keep(record, made)
+        train, valid, new = (some_rows(n, n_classes, seed) for n, seed in ((80, 0), (20, 1), (64, 2)))
+        model = fitted("kumo", n_classes, tmp_path / kind, train, valid)
+
+        def features(table: Table) -> Any:
+            columns = {
+                f"n{i}": pa.array(np.ascontiguousarray(v), from_pandas=True) for i, v in enumerate(table.numeric.T)
+            }
+            for i, codes in enumerate(table.categorical.T):
+                columns[f"c{i}"] = pa.array([None if c == 1 else str(c) for c in codes.tolist()], pa.string())
+            stypes = {name: "numerical" if name[0] == "n" else "categorical" for name in columns}
+            return TableTensor.from_arrow(pa.table(columns), stypes=stypes)
+
+        rows = train.joined(valid)
+        assert rows.target is not None
+        y = pa.array(rows.target if n_classes == 1 else [str(code) for code in rows.target.tolist()])
+        kinds = {"target": "numerical" if n_classes == 1 else "categorical"}
+        generator = torch.Generator("cpu").manual_seed(3)
+        network.fit(
+            features(rows),
+            TableTensor.from_arrow(pa.table({"target": y}), stypes=kinds),
+            num_estimators=4,
+            generator=generator,
+        )
+        output = network.predict(features(new)).numerical.numpy()
+        predicted = model.predict(new)
+        if n_classes == 1:
+            assert np.abs(predicted - output.mean(axis=1)).max() < 1e-6
+        else:
+            order = [
+                int(name) for name in next(names for names in network.predict(features(new)).columns.values() if names)
+            ]
+            assert np.abs(predicted[:, order] - output).max() < 1e-6
