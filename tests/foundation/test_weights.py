@@ -137,7 +137,7 @@ def test_files_of_other_networks_and_missing_parts_are_refused(weights_folder: P
     with pytest.raises(UsageError, match=r"Add --name NAME, one of kumo-small-classifier"):
         run("add", str(file.rename(tmp_path / "unknown.safetensors")))
     with pytest.raises(UsageError, match="did you mean 'kumo-small'"):
-        run("fetch", "kumo-smal", "--accept")
+        run("fetch", "kumo-smale", "--accept")
 
 
 def test_a_full_disk_is_reported_before_the_conversion(
