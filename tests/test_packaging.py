@@ -46,7 +46,9 @@ def test_models_register_under_the_names_that_scripts_use():
     assert registered == PROJECT["project"]["entry-points"][registry.GROUP]
     assert {"xgboost", "catboost", "lightgbm", "mlp", "resnet", "ft_transformer"} <= set(registered)
     for name in registered:
-        assert registry.get(name).name == name
+        plugin = registry.find(name).plugin
+        assert plugin is not None
+        assert plugin.name == name
 
 
 def test_license_is_complete_apache_text():
@@ -169,6 +171,10 @@ def test_no_serialization_that_can_execute_code(path):
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
+            if called == "torch.load" and path.name == "weights_reader.py":
+                # Files of weights, which the confined process reads without code.
+                assert ast.unparse(node).endswith("weights_only=True)")
+                continue
             assert called not in {"torch.save", "torch.load", "joblib.dump", "joblib.load", "eval", "exec"}, called
             keywords = {keyword.arg: keyword.value for keyword in node.keywords}
             allowed = keywords.get("allow_pickle")

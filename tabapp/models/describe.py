@@ -102,6 +102,7 @@ class ModelDescription:
     Attributes:
         name, title, family, paper, tasks, requires: as in `Plugin`.
         starts_first, has_attention, has_attention_maps, predicts_from_rows, can_impute, contains_training_rows: as in `Plugin`.
+        weights: groups of pre-trained weights that `tabapp weights` installs.
         text: docstring of the plugin class, without departures.
         departures: differences from the paper, with their reasons, also those of shared code.
         recipe: the arrays that it takes.
@@ -126,6 +127,7 @@ class ModelDescription:
     predicts_from_rows: bool
     can_impute: bool
     contains_training_rows: bool
+    weights: tuple[str, ...]
     text: str
     departures: tuple[str, ...]
     recipe: FeatureRecipe
@@ -169,6 +171,7 @@ def describe(
         predicts_from_rows=plugin.predicts_from_rows,
         can_impute=plugin.can_impute,
         contains_training_rows=plugin.contains_training_rows,
+        weights=tuple(dict.fromkeys(each.group for each in plugin.weights)),
         text=without_notes(type(plugin).__doc__),
         departures=departures(plugin),
         recipe=plugin.features(),

@@ -18,7 +18,9 @@ def model_page(name: str) -> str:
         UsageError: there is no such model, or it cannot be used.
     """
     registry.check_names([name])
-    model = describe(registry.get(name))
+    # The page of a model without its packages or weights says what it needs.
+    plugin = registry.find(name).plugin or registry.get(name)
+    model = describe(plugin)
     presets = [preset for preset in registry.presets() if preset.partition(":")[0] == name]
     shape = f"{model.shape.n_rows:,} rows, {model.shape.n_numeric} numeric and {model.shape.n_categorical} categorical columns"
     return page(
@@ -55,6 +57,7 @@ def _facts(model: ModelDescription) -> str:
         ["Paper", model.paper],
         ["Tasks", ", ".join(model.tasks)],
         ["Packages", ", ".join(map(code, model.requires)) or "none besides tabapp's"],
+        *([["Pre-trained weights", ", ".join(code(each) for each in model.weights)]] if model.weights else []),
         ["Starts with the first models", _yes(model.starts_first)],
         ["Reports attention per feature", _yes(model.has_attention)],
         ["Reports attention by layer and head", _yes(model.has_attention_maps)],

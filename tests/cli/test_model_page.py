@@ -16,7 +16,8 @@ USAGE = 2
 def test_each_model_has_a_page(name, capsys):
     assert run_command_line(["models", name]) == 0
     shown = capsys.readouterr().out
-    plugin = registry.get(name)
+    plugin = registry.find(name).plugin
+    assert plugin is not None
     assert shown.startswith(f"# {plugin.title}\n")
     assert plugin.paper in shown
     assert all(f"`{field}`" in shown for field in plugin.params_type.__struct_fields__)

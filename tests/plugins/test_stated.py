@@ -12,13 +12,15 @@ NAMES = [*registry.names(), *registry.variants()]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_stated_members_are_those_of_the_plugin(name: str) -> None:
-    plugin = registry.get(name)
+    plugin = registry.find(name).plugin
+    assert plugin is not None
     assert stated_title(name) == plugin.title
     assert stated_libraries(name) == libraries_of(plugin.requires)
 
 
 def test_the_models_that_warm_up_a_gpu() -> None:
-    assert warming_up() == [name for name in registry.names() if registry.get(name).warms_up]
+    plugins = {name: registry.find(name).plugin for name in registry.names()}
+    assert warming_up() == [name for name, plugin in plugins.items() if plugin is not None and plugin.warms_up]
 
 
 def test_an_unknown_model_may_need_anything() -> None:

@@ -82,7 +82,7 @@ def _show_page(name: str, *, as_json: bool) -> int:
 
     if as_json:
         registry.check_names([name])
-        echo_json(msgspec.json.encode(describe(registry.get(name))).decode())
+        echo_json(msgspec.json.encode(describe(registry.find(name).plugin or registry.get(name))).decode())
         return 0
     page = multi_line(model_page(name))
     if not sys.stdout.isatty():
