@@ -6,7 +6,17 @@ from tabapp.markdown import code, table
 from tabapp.tui.chrome.actions import ACTIONS, ALWAYS, PHASE_TEXTS, Phase, Scope, View
 from tabapp.tui.chrome.help_texts import PANELS, SCREENS
 
-KEY_NAMES = {"question_mark": "?", "slash": "/", "plus": "+", "minus": "-", "number_sign": "#", "asterisk": "*", "left": "←", "right": "→", "escape": "esc"}
+KEY_NAMES = {
+    "question_mark": "?",
+    "slash": "/",
+    "plus": "+",
+    "minus": "-",
+    "number_sign": "#",
+    "asterisk": "*",
+    "left": "←",
+    "right": "→",
+    "escape": "esc",
+}
 
 
 def pages() -> dict[str, str]:
