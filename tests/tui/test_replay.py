@@ -30,6 +30,11 @@ async def test_the_bar_names_a_replay_with_its_speed_and_place_at_every_width(tm
 async def test_a_replay_is_paused_moved_back_and_forward_and_made_faster(tmp_path):
     async with replaying(tmp_path, 0.1) as driver:
         app = driver.app
+
+        def is_read() -> bool:
+            """Whether the screen has the events up to the place of the replay."""
+            return app.snapshot().state.seq == app._replay._next
+
         await driver.press("1", "space")
         await driver.sees("‖ paused")
         for _ in range(9):
@@ -40,14 +45,15 @@ async def test_a_replay_is_paused_moved_back_and_forward_and_made_faster(tmp_pat
         for _ in range(5):
             await driver.press("left")
         await driver.sees("0:40 of 1:5")
-        await driver.until(lambda: 0 < app.snapshot().state.seq < late.seq)
+        await driver.until(is_read)
+        assert 0 < app.snapshot().state.seq < late.seq
         assert len(app.snapshot().state.trials) < len(late.trials)
         assert driver.toasts() == [], "the events in between are not news"
         before = app.snapshot().state.seq
         await driver.press("full_stop")
-        await driver.until(lambda: app.snapshot().state.seq > before)
+        await driver.until(lambda: is_read() and app.snapshot().state.seq > before)
         await driver.press("comma", "comma")
-        await driver.until(lambda: app.snapshot().state.seq <= before)
+        await driver.until(lambda: is_read() and app.snapshot().state.seq <= before)
         await driver.press("greater_than_sign")
         await driver.sees("REPLAY 0.2x", "‖ paused")
         await driver.press("less_than_sign", "space")
