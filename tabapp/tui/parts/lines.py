@@ -29,6 +29,10 @@ BEST_FROM = 130
 """Width from which the header has room for the best score during a run."""
 
 
+ALL_PANELS = 100
+"""Columns from which a screen shows all its panels."""
+
+
 class ClickableLine(Widget):
     """A line of parts, some of which are clickable."""
 
@@ -192,6 +196,11 @@ class KeyBar(ClickableLine):
     def show(self, phase: Phase, *, several_targets: bool = False) -> None:
         """Draw the keys available in a phase, as many as fit; that of the next target first in a run with several."""
         shown = [action for action in actions_for(self._scope, phase) if action.label]
+        # Switching between panels comes first where they have no room together, and does nothing elsewhere.
+        switches = [action for action in shown if action.action == "charts"]
+        shown = [action for action in shown if action not in switches]
+        if self.size.width < ALL_PANELS:
+            shown = [*shown[:1], *switches, *shown[1:]]
         shown.sort(key=lambda action: action.id != NEXT_TARGET)
         if not several_targets:
             shown = [action for action in shown if action.id != NEXT_TARGET]

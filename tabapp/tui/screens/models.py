@@ -122,6 +122,10 @@ class ModelsView(SteerableView):
         if not self.query_one(Models).compared:
             self.warn(NO_MODEL)
             return
+        if not self.has_class("-wide") and not self.has_class("-charts"):
+            # The chart has no room beside the numbers: the key shows it, and changes it from then on.
+            self.toggle_charts()
+            return
         facts = comparison(self.snapshot, self._cards(self.snapshot))
         self._picture = picture_facts(facts, self._picture).place + step
         self._draw_card(self.snapshot)

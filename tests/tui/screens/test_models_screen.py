@@ -138,6 +138,20 @@ async def test_many_classes_are_shades_with_their_recall(tmp_path, monkeypatch):
         await driver.sees("mean over classes")
 
 
+async def test_the_key_of_charts_shows_them_on_a_narrow_terminal(tmp_path, monkeypatch):
+    events = [*recordings.running(), evaluations.binary()]
+    async with drive(tmp_path, monkeypatch, events, size=NARROW, attach=True) as driver:
+        await driver.press("down", "3")
+        await driver.sees("c Panels", "Hyperparameters")
+        await driver.press("right")
+        await driver.sees("Confusion · ROC", "chart 1 of 6")
+        await driver.press("right")
+        await driver.sees("chart 2 of 6")
+        await driver.pilot.resize_terminal(120, 36)
+        await driver.sees("Hyperparameters", "chart 2 of 6")
+        assert "c Panels" not in driver.text()
+
+
 async def test_classes_without_room_are_counted_and_fit_when_zoomed(tmp_path, monkeypatch):
     events = [*recordings.running(), evaluations.multiclass(26)]
     async with drive(tmp_path, monkeypatch, events, size=(110, 24), attach=True) as driver:
