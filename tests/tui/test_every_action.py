@@ -173,6 +173,7 @@ CASES: dict[str, Case] = {
     "log.details": Case(dialog(Reading), "after"),
     "explain.sort": Case(says("permutation is the only order"), "after"),
     "explain.model": Case(says("No fitted model has attention"), "after"),
+    "explain.rows": Case(says("No fitted model predicts from other rows"), "after"),
     "explain.diagnose": Case(shows("diagnose"), "after", after=keys("5")),
     "run.diagnose": Case(shows("diagnose"), after=keys("1")),
     "diagnose.ask": Case(dialog(Choice, "the model to train again", "The best model"), "after", before=keys("g", "down", "down")),

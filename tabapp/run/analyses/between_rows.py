@@ -359,6 +359,7 @@ ANALYSIS = Analysis(
         title="Other rows",
         note="which rows do predictions rest on?",
         of_model=True,
+        models=models_of_rows,
         is_offered=lambda state: bool(models_of_rows(state)),
         needs="a model that predicts from rows, such as npt, tabr or modern_nca",
     ),

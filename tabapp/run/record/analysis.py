@@ -112,6 +112,7 @@ class Request:
         values: the values that a screen offers under the title `question`.
         trains: the analysis trains models again.
         of_model: one model is analyzed, which `--model` names, within the time of `--budget`; also where it `trains`.
+        models: names of the models of a run that it can analyze, best first; None for all.
         is_offered: whether a screen offers the analysis for a run.
         needs: what a run that is not offered the analysis lacks, such as "two classes".
     """
@@ -126,6 +127,7 @@ class Request:
     values: Callable[[RunState], Sequence[Value]] | None = None
     trains: bool = False
     of_model: bool = False
+    models: Callable[[RunState], Sequence[str]] | None = None
     is_offered: Callable[[RunState], bool] = lambda state: True
     needs: str = ""
 

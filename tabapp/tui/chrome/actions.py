@@ -323,6 +323,8 @@ ACTIONS: tuple[Action, ...] = (
            "Sort by attention or by permutation importance."),
     Action("explain.model", "m", "choose_attention", "explain", STARTED, "attention: choose model", "Attention of",
            "Choose the model whose attention is beside permutation importance."),
+    Action("explain.rows", "r", "rows", "explain", STARTED, "rows: on which predictions rest", "Rows",
+           "Show which rows the predictions of NPT, TabR or ModernNCA rest on, on the Diagnose screen."),
     Action("explain.diagnose", "d", "app.view('diagnose')", "explain", STARTED, "run: diagnose", "Diagnose",
            "Go to the Diagnose screen: threshold, robustness, learning curves, groups of a column and attention maps."),
     Action("run.diagnose", "d", "app.view('diagnose')", "run", STARTED, "run: diagnose", "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -13,7 +13,7 @@ from textual.containers import Horizontal
 from tabapp.run.analyses.threshold import ThresholdChosen
 from tabapp.run.protocol.analyses import Diagnose
 from tabapp.run.record import events as ev
-from tabapp.run.record.analysis import Request, Value
+from tabapp.run.record.analysis import Analysis, Request, Value
 from tabapp.run.record.folder import RunFolder
 from tabapp.run.record.score_text import format_score
 from tabapp.run.record.state import RunState, is_partial
@@ -47,6 +47,8 @@ class DiagnoseView(RunView):
         self._of_target: tuple[RunFolder, int, RunState] | None = None
         """The folder of a target, how many analyses had ended when it was read, and its state."""
         self._looked = 0.0
+        self._wanted = ""
+        """Start of the key of the analysis that the cursor moves to."""
         self._is_busy = False
 
     def compose_body(self) -> ComposeResult:
@@ -66,7 +68,19 @@ class DiagnoseView(RunView):
             int(snapshot.now * 4) if is_animated and any(each.status == "running" for each in self._entries) else None
         )
         self.query_one(Analyses).show_entries(self._entries, frame)
+        self._move_to_wanted()
         self._draw_result(state)
+
+    def point_at(self, analysis: Analysis[Any]) -> None:
+        """Move the cursor to an analysis."""
+        self._wanted = str(analysis.event.__struct_config__.tag)
+        self.redraw()
+
+    def _move_to_wanted(self) -> None:
+        found = next((each for each in self._entries if self._wanted and each.key.startswith(self._wanted)), None)
+        if found is not None:
+            self._wanted = ""
+            self.query_one(Analyses).move_to_key(found.key)
 
     @property
     def _folder(self) -> RunFolder:
@@ -161,11 +175,11 @@ class DiagnoseView(RunView):
         self.tabapp.push_screen(Decision("The threshold of the positive class", message, options), answer)
 
     def _ask(self, request: Request) -> None:
-        """Ask for the value of the option, or for the model to train, if there is one; then queue the analysis."""
+        """Ask for the value of the option, or for the model, if there is one; then queue the analysis."""
         state = self._state(self.snapshot)
         if request.values is not None:
             self._ask_value(request, {each.value: each for each in request.values(state)})
-        elif request.trains:
+        elif request.is_limited:
             self._ask_model(request, state)
         else:
             self._add(request)
@@ -191,11 +205,18 @@ class DiagnoseView(RunView):
     def _ask_model(self, request: Request, state: RunState) -> None:
         folds = state.plan.folds if state.plan is not None else 0
         rows = [row for row in state.leaderboard if row.model != ev.ENSEMBLE and row.score is not None]
+        if request.models is not None:
+            able = request.models(state)
+            rows = [row for row in rows if row.model in able]
+        if not request.trains and len(rows) == 1:
+            self._add(request)
+            return
         options = [Option("", "The best model", "which the analysis chooses")]
         options += [
             Option(row.model, model_name(row), format_score(row.score)) for row in rows if not is_partial(row, folds)
         ]
-        dialog = Choice(f"{request.title}: the model to train again", options, current="")
+        what = "the model to train again" if request.trains else "the model"
+        dialog = Choice(f"{request.title}: {what}", options, current="")
         self.tabapp.push_screen(dialog, lambda model: self._add(request, model=model) if model is not None else None)
 
     def _add(self, request: Request, value: str | None = None, *, model: str | None = None) -> None:

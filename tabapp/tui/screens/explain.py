@@ -9,6 +9,8 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from tabapp.run.analyses.attention_importances import missing
+from tabapp.run.analyses.between_rows import ANALYSIS as ROWS
+from tabapp.run.analyses.between_rows import BetweenRowsReady, models_of_rows
 from tabapp.run.protocol.analyses import Diagnose
 from tabapp.run.record.analysis import all_requests
 from tabapp.run.record.state import title_of
@@ -16,6 +18,7 @@ from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Choice, Option, Reading
 from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import RunView
+from tabapp.tui.screens.diagnose import DiagnoseView
 from tabapp.tui.viewmodels.attention_choice import attention_choices, chosen_attention, with_attention
 from tabapp.tui.viewmodels.texts import Snapshot
 from tabapp.tui.widgets.effects import Effects, WeakSlices, effect_facts, slice_details
@@ -113,6 +116,19 @@ class ExplainView(RunView):
             asked = self.tabapp.analyses.add(self.tabapp.run_of_target, Diagnose(request.option, model))
             self.notify(asked or "The attention of this model is computed now.", timeout=3, markup=False)
         self.redraw()
+
+    async def action_rows(self) -> None:
+        """Show on the Diagnose screen which rows predictions rest on; computed first if it is not known."""
+        state = self.snapshot.state
+        if state.result(BetweenRowsReady) is None:
+            if not models_of_rows(state):
+                self.warn("No fitted model predicts from other rows. Start a run with npt, tabr or modern_nca.")
+                return
+            asked = self.tabapp.analyses.add(self.tabapp.run_of_target, Diagnose("rows"))
+            self.notify(asked or "It is computed now.", timeout=3, markup=False)
+        await self.tabapp.action_view("diagnose")
+        if isinstance(screen := self.app.screen, DiagnoseView):
+            screen.point_at(ROWS)
 
     def action_charts(self) -> None:
         if self.has_class("-wide"):

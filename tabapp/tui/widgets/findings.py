@@ -11,9 +11,9 @@ from tabapp.run.analyses.fairness import FairnessReady
 from tabapp.run.analyses.interactions import InteractionsReady
 from tabapp.run.analyses.threshold import ThresholdChosen
 from tabapp.run.record import events as ev
-from tabapp.run.record.analysis import DiagnosisTable, Lines, Series, analysis_of
+from tabapp.run.record.analysis import DiagnosisTable, Grid, Lines, Series, analysis_of
 from tabapp.run.record.state import RunState, format_score
-from tabapp.run.texts.diagnoses import tables_of
+from tabapp.run.texts.diagnoses import grid_lines, tables_of
 from tabapp.tui.content import Content
 from tabapp.tui.parts.line_chart import interval_track, line_chart, nearest
 from tabapp.tui.viewmodels.diagnoses import attention_steps, interactions_content, tables_content
@@ -93,16 +93,25 @@ def _chart_height(sentences: Sequence[str], tables: Sequence[DiagnosisTable], wi
 def _with_charts(
     event: ev.AnalysisEvent, state: RunState, tables: list[DiagnosisTable], place: int, width: int, height: int
 ) -> Findings:
-    """A result with its line charts, one at a time, above its tables."""
-    figures = analysis_of(event).figures(event, state)
-    lines = [each for each in figures if isinstance(each, Lines)]
+    """A result with its line charts and heat maps, one at a time, above its tables."""
+    shown = [each for each in analysis_of(event).figures(event, state) if isinstance(each, Lines | Grid)]
     sentences = tables[0].sentences
     drawn: list[Content] = []
-    if lines:
-        place %= len(lines)
-        drawn = line_chart(lines[place], width, _chart_height(sentences, tables, width, height))
+    if shown:
+        place %= len(shown)
+        chart = shown[place]
+        if isinstance(chart, Grid):
+            drawn = _heat_map(chart)
+        else:
+            drawn = line_chart(chart, width, _chart_height(sentences, tables, width, height))
     content = _joined(sentences, drawn, tables, width)
-    return Findings(tables[0].title, content, max(1, len(lines)), place, "chart" if len(lines) > 1 else "")
+    return Findings(tables[0].title, content, max(1, len(shown)), place, "chart" if len(shown) > 1 else "")
+
+
+def _heat_map(found: Grid) -> list[Content]:
+    *cells, axes, strongest = grid_lines(found)
+    lines = [Content.styled(found.title, "bold"), *(Content.styled(line, "$primary") for line in cells)]
+    return [*lines, Content.styled(axes, MUTED), Content.styled(strongest, MUTED)]
 
 
 # -- thresholds ---------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 
 from tabapp.findings import Interaction, ReliabilityBin
 from tabapp.run.analyses.attention import AttentionReady
+from tabapp.run.analyses.between_rows import BetweenRowsReady
 from tabapp.run.analyses.fairness import FairnessReady
 from tabapp.run.analyses.interactions import InteractionsReady
 from tabapp.run.analyses.threshold import ThresholdChosen
@@ -24,7 +25,7 @@ from tests.run.recording import analyses
 from tests.tui import evaluations, recordings
 from tests.tui.driver import NARROW, SIZES, drive
 
-RESULTS = {"robustness": 1, "learning-curve": 2, "fairness": 4, "threshold": 0}
+RESULTS = {"rows": 1, "robustness": 1, "learning-curve": 2, "fairness": 4, "threshold": 0}
 
 
 class Analyst:
@@ -242,6 +243,46 @@ async def test_interactions_are_a_heat_map(tmp_path, monkeypatch):
         table(driver).move_to_key("interactions.ready ")
         await driver.sees("The number is H", "Age × Sex")
         await driver.sees("Age      —  0.35  0.20")
+
+
+def with_npt() -> list[ev.AnyEvent]:
+    """A run whose first model predicts from rows."""
+    events = explained()
+    plan = next(event for event in events if isinstance(event, ev.PlanMade))
+    scored = next(
+        row.model for event in reversed(events) if isinstance(event, ev.LeaderboardChanged) for row in event.rows[1:]
+    )
+    models = tuple(msgspec.structs.replace(each, predicts_from_rows=each.name == scored) for each in plan.models)
+    changed = msgspec.structs.replace(plan, models=models)
+    return [changed if event is plan else event for event in events]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_r_asks_which_rows_predictions_rest_on(tmp_path, monkeypatch, analyst, size):
+    async with drive(tmp_path, monkeypatch, with_npt(), size=size, attach=True, engine_runs=False) as driver:
+        await driver.press("5", "r")
+        await driver.until(lambda: analyst.asked == [("rows", None)])
+        await driver.until(lambda: driver.app.screen.VIEW == "diagnose")
+        await driver.until(lambda: table(driver).key == "between_rows.ready ")
+        await driver.press("5", "r")
+        await driver.until(lambda: driver.app.screen.VIEW == "diagnose")
+        assert len(analyst.asked) == 1, "it is asked for once"
+        analyst.may_end.set()
+        await driver.until(lambda: not driver.app.analyses.jobs)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_weights_between_rows_are_a_heat_map(tmp_path, monkeypatch, size):
+    found = next(event for event in analyses() if isinstance(event, BetweenRowsReady))
+    async with drive(tmp_path, monkeypatch, explained(found), size=size, attach=True, engine_runs=False) as driver:
+        await driver.press("5", "r")
+        await driver.until(lambda: driver.app.screen.VIEW == "diagnose")
+        await driver.until(lambda: table(driver).key.startswith("between_rows.ready"))
+        await driver.sees("predicts from other rows", "██▒▒", "chart 1 of 3")
+        await driver.press("right")
+        await driver.sees("layer 1")
+        await driver.press("right")
+        await driver.sees("chart 3 of 3")
 
 
 async def test_calibration_is_in_the_list_where_it_exists(tmp_path, monkeypatch):
