@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from tabapp.column_names import join_record
 from tabapp.task import Task
 
 Kind = Literal["numeric", "categorical", "boolean", "datetime", "text", "identifier", "constant"]
@@ -80,6 +81,33 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     marks_of: str | None = None
 
 
+class Remedy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A change of the plan that remedies a warning: an option of the run and its value, as the command line takes it. `label` says
+    what it does to the column."""
+
+    label: str
+    option: str
+    value: str
+
+
+def as_kind(column: str, kind: Kind) -> Remedy:
+    """Use a column as another kind."""
+    return Remedy(label=f"use it as {kind}", option="kind", value=f"{column}={kind}")
+
+
+def leave_out(column: str) -> Remedy:
+    """Use a column no longer."""
+    return Remedy(label="leave it out", option="ignore", value=column)
+
+
+def read_as(option: Literal["null", "keep_null"], text: str, column: str | None = None) -> Remedy:
+    """Read a text as missing ("null") or as a value ("keep_null"), in one column or in all."""
+    what = "missing" if option == "null" else "a value"
+    where = " in every column" if column is None else ""
+    item = text if column is None else f"{column}={text}"
+    return Remedy(label=f"read {text!r} as {what}{where}", option=option, value=join_record([item]))
+
+
 class DataWarning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Something that looks wrong with the data.
 
@@ -88,12 +116,14 @@ class DataWarning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         column: the column it is about; None for the table as a whole.
         message: what was found, in one sentence.
         action: what is done by default, and the option that changes it.
+        remedies: changes of the plan that a screen offers; empty in earlier versions.
     """
 
     check: str
     column: str | None = None
     message: str
     action: str
+    remedies: tuple[Remedy, ...] = ()
 
 
 class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

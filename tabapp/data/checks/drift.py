@@ -8,7 +8,7 @@ import polars as pl
 
 from tabapp.data.checks.registry import Comparison, comparison
 from tabapp.data.leaks import codes_of, score_alone
-from tabapp.data.schema import DataWarning
+from tabapp.data.schema import DataWarning, leave_out
 from tabapp.errors import option
 
 _DRIFT = 0.4
@@ -42,4 +42,4 @@ def drift(tables: Comparison) -> Iterator[DataWarning]:
         if column.marks_of is not None:
             message = f"Its marks: {message}"
         action = f"kept; scores on the test file may be lower, and {option('ignore', name)} leaves it out"
-        yield DataWarning(check="drift", column=name, message=message, action=action)
+        yield DataWarning(check="drift", column=name, message=message, action=action, remedies=(leave_out(name),))

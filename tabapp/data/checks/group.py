@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tabapp.data.checks.registry import Evidence, check
 from tabapp.data.kinds.names import names_entity
-from tabapp.data.schema import Column, DataWarning
+from tabapp.data.schema import Column, DataWarning, Remedy
 from tabapp.data.small import contains
 from tabapp.errors import option
 
@@ -30,8 +30,9 @@ def group(evidence: Evidence) -> Iterator[DataWarning]:
         several = _FEWEST_ENTITIES <= column.unique <= present / _ROWS_PER_ENTITY
         if several and column.unique >= _SMALLEST_SHARE * evidence.n_rows and _holds_entities(column, evidence):
             message = f"Each of the {column.unique:,} values has {present / column.unique:.1f} rows on average."
+            as_group = Remedy(label="keep its rows in one fold", option="group", value=column.name)
             action = f"kept; if you predict for new ones, give {option('group', column.name)}"
-            yield DataWarning(check="group", column=column.name, message=message, action=action)
+            yield DataWarning(check="group", column=column.name, message=message, action=action, remedies=(as_group,))
 
 
 def _holds_entities(column: Column, evidence: Evidence) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tabapp.data.checks.registry import Evidence, check
 from tabapp.data.kinds.names import looks_like_id
-from tabapp.data.schema import Column, DataWarning
+from tabapp.data.schema import Column, DataWarning, as_kind, leave_out
 from tabapp.data.small import contains
 from tabapp.errors import option
 
@@ -34,12 +34,24 @@ def identifier(evidence: Evidence) -> Iterator[DataWarning]:
             digits = contains(evidence.values[column.name].uniques, r"^\d+$").all()
             kind = "numeric" if digits else "categorical"
             action = f"left out; {option('kind', {column.name: kind})} keeps it"
-            yield DataWarning(check="identifier", column=column.name, message=column.reason, action=action)
+            yield DataWarning(
+                check="identifier",
+                column=column.name,
+                message=column.reason,
+                action=action,
+                remedies=(as_kind(column.name, kind),),
+            )
         elif _nearly_identifies(column, evidence.n_rows):
             present = evidence.n_rows - column.missing
             message = f"{column.unique:,} of {present:,} values are distinct, so the column nearly identifies the rows."
             action = f"kept as {column.kind}; {option('ignore', column.name)} leaves it out"
-            yield DataWarning(check="identifier", column=column.name, message=message, action=action)
+            yield DataWarning(
+                check="identifier",
+                column=column.name,
+                message=message,
+                action=action,
+                remedies=(leave_out(column.name),),
+            )
 
 
 def _nearly_identifies(column: Column, n_rows: int) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tabapp.data.checks.registry import Evidence, check
 from tabapp.data.leaks import find_leaks
-from tabapp.data.schema import DataWarning
+from tabapp.data.schema import DataWarning, leave_out
 from tabapp.errors import option
 
 
@@ -27,4 +27,4 @@ def leak(evidence: Evidence) -> Iterator[DataWarning]:
     )
     for name, message in found.items():
         action = f"kept; if it is known only after the fact, leave it out with {option('ignore', name)}"
-        yield DataWarning(check="leak", column=name, message=message, action=action)
+        yield DataWarning(check="leak", column=name, message=message, action=action, remedies=(leave_out(name),))

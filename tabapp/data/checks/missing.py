@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tabapp.data.checks.registry import Evidence, check
-from tabapp.data.schema import DataWarning
+from tabapp.data.schema import DataWarning, leave_out
 
 _MOST = 0.5
 
@@ -24,4 +24,6 @@ def missing(evidence: Evidence) -> Iterator[DataWarning]:
         if column.missing > _MOST * evidence.n_rows:
             message = f"{column.missing / evidence.n_rows:.0%} of the cells are missing."
             action = "kept; models treat missing as a value of its own"
-            yield DataWarning(check="missing", column=column.name, message=message, action=action)
+            yield DataWarning(
+                check="missing", column=column.name, message=message, action=action, remedies=(leave_out(column.name),)
+            )

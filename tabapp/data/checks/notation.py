@@ -20,7 +20,7 @@ from tabapp.data.kinds.kinds import UNSEARCHED
 from tabapp.data.kinds.marked import Found, find_numbers
 from tabapp.data.kinds.names import names_code
 from tabapp.data.kinds.verdict import show
-from tabapp.data.schema import FEWEST_MARKED, Column, DataWarning
+from tabapp.data.schema import FEWEST_MARKED, Column, DataWarning, as_kind
 from tabapp.data.small import all_contain
 from tabapp.data.target import format_of
 from tabapp.data.typed import typed_column
@@ -78,7 +78,13 @@ def notation(evidence: Evidence) -> Iterator[DataWarning]:
         if column.name in companions:
             marks = f"marks of {FEWEST_MARKED} cells or more are in a column of their own, {companions[column.name].name!r}; "
         action = f"read as numbers; {marks}{option('kind', {column.name: 'categorical'})} keeps the texts"
-        yield DataWarning(check="notation", column=column.name, message=f"{'; '.join(facts)}.", action=action)
+        yield DataWarning(
+            check="notation",
+            column=column.name,
+            message=f"{'; '.join(facts)}.",
+            action=action,
+            remedies=(as_kind(column.name, "categorical"),),
+        )
 
 
 def _is_plain_unit(unit: str | None) -> bool:
@@ -150,7 +156,13 @@ def set_aside(evidence: Evidence) -> Iterator[DataWarning]:
         more = f" and {len(counts) - _SHOWN:,} more texts" if len(counts) > _SHOWN else ""
         message = f"{n:,} of {values.n_present:,} cells are no numbers: {shown}{more}."
         action = f"read as missing; correct them, or keep the texts with {option('kind', {column.name: 'categorical'})}"
-        yield DataWarning(check="set_aside", column=column.name, message=message, action=action)
+        yield DataWarning(
+            check="set_aside",
+            column=column.name,
+            message=message,
+            action=action,
+            remedies=(as_kind(column.name, "categorical"),),
+        )
 
 
 def _unread(values: Values, column: Column) -> Counter[str]:
@@ -204,7 +216,13 @@ def mostly_numbers(evidence: Evidence) -> Iterator[DataWarning]:
             f"{option('kind', {column.name: 'numeric'})} reads the numbers of one unit, and all other texts as missing"
         )
         action = f"{done} as {column.kind}; {remedy}"
-        yield DataWarning(check="mostly_numbers", column=column.name, message=message, action=action)
+        yield DataWarning(
+            check="mostly_numbers",
+            column=column.name,
+            message=message,
+            action=action,
+            remedies=(as_kind(column.name, "numeric"),),
+        )
 
 
 def _other_units(values: Values, found: Found) -> tuple[str, float]:

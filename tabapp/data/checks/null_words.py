@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tabapp.data.checks.registry import Evidence, check, declare
 from tabapp.data.forms.missing import show
 from tabapp.data.forms.null_words import BESIDE_PLUS, BY_OPTION, is_word
-from tabapp.data.schema import DataWarning
+from tabapp.data.schema import DataWarning, read_as
 from tabapp.errors import option
 
 declare(
@@ -31,4 +31,10 @@ def null_class(evidence: Evidence) -> Iterator[DataWarning]:
         if text in counts and reason not in ("", BY_OPTION, BESIDE_PLUS) and not is_word(text):
             message = f"{show(text)} is a class of {counts[text]:,} rows, because {reason}."
             action = f"kept; {option('null', f'{evidence.target}={text}')} reads it as missing"
-            yield DataWarning(check="null_class", column=evidence.target, message=message, action=action)
+            yield DataWarning(
+                check="null_class",
+                column=evidence.target,
+                message=message,
+                action=action,
+                remedies=(read_as("null", text, evidence.target),),
+            )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tabapp.data.checks.registry import Evidence, check
 from tabapp.data.forms.numbers import EXACT_INTEGER, parse_numbers
-from tabapp.data.schema import DataWarning
+from tabapp.data.schema import DataWarning, as_kind
 from tabapp.data.target import format_of
 from tabapp.errors import option
 
@@ -29,4 +29,10 @@ def precision(evidence: Evidence) -> Iterator[DataWarning]:
         if n_numbers < len(texts) - numbers.null_count():
             message = f"{len(texts):,} distinct texts such as {texts[0]!r} become {n_numbers:,} numbers, rounded to 16 digits."
             action = f"read as numbers; {option('kind', {column.name: 'categorical'})} keeps the texts"
-            yield DataWarning(check="precision", column=column.name, message=message, action=action)
+            yield DataWarning(
+                check="precision",
+                column=column.name,
+                message=message,
+                action=action,
+                remedies=(as_kind(column.name, "categorical"),),
+            )

@@ -14,7 +14,7 @@ from tabapp.data.checks.registry import Evidence, check
 from tabapp.data.counts import Values
 from tabapp.data.forms.numbers import parse_numbers
 from tabapp.data.kinds.names import names_amount
-from tabapp.data.schema import Column, DataWarning
+from tabapp.data.schema import Column, DataWarning, read_as
 from tabapp.data.target import format_of
 
 _LOW = frozenset(-float(x) for x in (1, 9, 99, 999, 9999, 99999, 999999, 88, 888, 8888, 77, 777, 7777))
@@ -83,7 +83,13 @@ def sentinel(evidence: Evidence) -> Iterator[DataWarning]:
             f"{number:g} may stand for a missing value."
         )
         action = f"kept as a number; --null {number:g} reads it as missing in every column"
-        yield DataWarning(check="sentinel", column=name, message=message, action=action)
+        yield DataWarning(
+            check="sentinel",
+            column=name,
+            message=message,
+            action=action,
+            remedies=(read_as("null", f"{number:g}", name), read_as("null", f"{number:g}")),
+        )
 
 
 def _percent(share: float) -> str:

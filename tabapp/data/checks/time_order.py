@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tabapp.data.checks.registry import Evidence, check
-from tabapp.data.schema import DataWarning
+from tabapp.data.schema import DataWarning, Remedy
 from tabapp.errors import option
 
 _IN_ORDER = 0.98
@@ -33,5 +33,6 @@ def time(evidence: Evidence) -> Iterator[DataWarning]:
             continue
         if max(float((steps >= 0).mean()), float((steps <= 0).mean())) >= _IN_ORDER:
             message = f"The rows are sorted by this date, from {column.low_text} to {column.high_text}."
+            by_time = Remedy(label="score models on the latest rows", option="time", value=column.name)
             action = f"kept; if you predict later rows, {option('time', column.name)} scores models on the latest rows"
-            yield DataWarning(check="time", column=column.name, message=message, action=action)
+            yield DataWarning(check="time", column=column.name, message=message, action=action, remedies=(by_time,))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tabapp.data.checks.registry import Evidence, check
 from tabapp.data.columns import column_of
 from tabapp.data.forms.missing import counted_texts, show, strip
-from tabapp.data.schema import DataWarning
+from tabapp.data.schema import DataWarning, Remedy, read_as
 from tabapp.errors import option
 
 
@@ -28,8 +28,10 @@ def no_target(evidence: Evidence) -> Iterator[DataWarning]:
     if texts := counted_texts(cells):
         found.append(f"{without - cells.null_count():,} read as missing ({texts})")
     message = f"{without:,} of {evidence.n_rows:,} rows without a target: {', '.join(found)}."
+    remedies: tuple[Remedy, ...] = ()
     action = "set aside; only models that learn from unlabeled rows use them"
     if evidence.goal.classes and (spellings := evidence.values[evidence.target].missing_spellings):
         text = spellings[0]
         action += f"; {option('keep_null', f'{evidence.target}={text}')} makes {show(text)} a class"
-    yield DataWarning(check="no_target", column=evidence.target, message=message, action=action)
+        remedies = (read_as("keep_null", text, evidence.target),)
+    yield DataWarning(check="no_target", column=evidence.target, message=message, action=action, remedies=remedies)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from tabapp.data.schema import Column, Schema
 from tabapp.run.record import events as ev
 
@@ -9,7 +11,7 @@ from tabapp.run.record import events as ev
 def _summary(column: Column) -> str:
     if column.levels:
         total = max(1, sum(column.level_counts))
-        return f"{column.levels[0]} {column.level_counts[0] / total:.0%}"
+        return f"{column.level_counts[0] / total:.0%} {column.levels[0]}"
     if column.low is not None and column.high is not None:
         return f"{_plain(column.low)} … {_plain(column.high)}"
     if column.low_text is not None:
@@ -39,10 +41,7 @@ def schema_event(schema: Schema, n_more: int = 0) -> ev.SchemaInferred:
             )
             for column in schema.columns_of_file
         ),
-        warnings=tuple(
-            ev.WarningView(check=warning.check, column=warning.column, message=warning.message, action=warning.action)
-            for warning in schema.warnings
-        ),
+        warnings=tuple(msgspec.convert(warning, ev.WarningView, from_attributes=True) for warning in schema.warnings),
         rows=schema.rows,
         rows_without_target=schema.rows_without_target,
         rows_unlabelled=n_more,

@@ -28,13 +28,23 @@ class ColumnView(msgspec.Struct, frozen=True, kw_only=True):
     overridden: bool = False
 
 
+class RemedyView(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of the plan that remedies a warning: what it does, and an option of the run with its value as the command line
+    takes it."""
+
+    label: str
+    option: str
+    value: str
+
+
 class WarningView(msgspec.Struct, frozen=True, kw_only=True):
-    """A problem found in the data, and the default action."""
+    """A problem found in the data, the default action, and changes of the plan that remedy it."""
 
     check: str
     column: str | None
     message: str
     action: str
+    remedies: tuple[RemedyView, ...] = ()
 
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
