@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -13,11 +14,25 @@ from tabapp.data.schema import Schema
 from tabapp.engine.machine.capacity import Machines
 from tabapp.engine.plan.make_plan import Plan, make_plan
 from tabapp.engine.plan.plan_events import plan_event
-from tabapp.engine.plan.prepare import check_columns_of_more, infer, n_rows
+from tabapp.engine.plan.prepare import check_columns_of_more, infer, n_rows, read_data, read_more, reading_event
 from tabapp.engine.plan.schema_events import schema_event
 from tabapp.engine.targets.target_plans import TargetPlan, plan_of_targets, plan_targets, schema_of_targets, targets_of
-from tabapp.run.options.config import RunConfig
+from tabapp.run.options.config import RunConfig, check_folds, with_exact_names
 from tabapp.run.record import events as ev
+from tabapp.run.record.confining import reject_outside
+
+READING = ("delimiter", "encoding", "decimal", "max_memory")
+"""Options with which the file is read again."""
+VALIDATING = ("validation", "folds", "time")
+"""Options of which only some can be combined."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The tables of a run: its own, and that of `--unlabelled`."""
+
+    reading: Reading
+    more: pl.DataFrame | None
 
 
 @dataclass(frozen=True)
@@ -75,3 +90,42 @@ def without_lost_metric(config: RunConfig, before: Draft, reading: Reading) -> R
     if len(targets_of(config, reading.names)) > 1 or infer(reading, config).task == before.schema.task:
         return config
     return msgspec.structs.replace(config, metric=None)
+
+
+def changed_draft(
+    options: Mapping[str, Any],
+    draft: Draft,
+    inputs: Inputs,
+    own: RunConfig | None,
+    machines: Machines | None = None,
+) -> tuple[Draft, Inputs, list[ev.Event]]:
+    """The draft with options changed by a screen, the tables that it uses, and the events that show it.
+
+    Args:
+        options: fields of `RunConfig`.
+        own: the configuration in the run folder, if this user wrote it.
+
+    Raises:
+        TabappError: the options are not valid.
+        msgspec.ValidationError: they do not have the types of their fields.
+    """
+    reject_outside(options, own)
+    before = draft.config
+    changed = msgspec.convert({**msgspec.to_builtins(before), **options}, RunConfig)
+    if any(name in options for name in VALIDATING):
+        check_folds(changed)
+
+    def differ(names: tuple[str, ...]) -> bool:
+        return any(getattr(changed, name) != getattr(before, name) for name in names)
+
+    events: list[ev.Event] = []
+    reading, more = inputs.reading, inputs.more
+    if differ(READING):
+        reading = read_data(changed)
+        events.append(reading_event(reading, changed))
+    if differ((*READING, "unlabelled")):
+        more = read_more(changed)
+    changed = with_exact_names(changed, reading.names)
+    changed = without_lost_metric(changed, draft, reading)
+    new = make_draft(changed, reading, more, show=events.append, machines=machines)
+    return new, Inputs(reading, more), events

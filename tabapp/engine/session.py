@@ -9,13 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import polars as pl
 
 from tabapp import __version__, files
 from tabapp.data.columns import renamed_as_in_training
-from tabapp.data.reading.read import Reading
 from tabapp.data.schema import Schema
-from tabapp.engine.draft import Draft, make_draft, without_lost_metric
+from tabapp.engine.draft import Draft, Inputs, changed_draft, make_draft
 from tabapp.engine.fit.servers import start_all, stop_all
 from tabapp.engine.machine.capacity import Machines, memory_limit_of
 from tabapp.engine.machine.contention import Contention
@@ -32,7 +30,6 @@ from tabapp.run.options.config import RunConfig, with_exact_names
 from tabapp.run.protocol.client import describe_full_disk
 from tabapp.run.record import commands as cmd
 from tabapp.run.record import events as ev
-from tabapp.run.record.confining import reject_outside
 from tabapp.run.record.event_lines import is_damaged
 from tabapp.run.record.folder import CommandReader, EventLog, EventReader, LineReader, RunFolder, reject_links
 from tabapp.run.record.state import seconds_used
@@ -256,7 +253,8 @@ class Session:
         draft = make_draft(config, reading, more, show=self.emit, staged=config.start, machines=self._machines)
         waited = not config.start
         if waited:
-            draft = self._wait_for_start(draft, reading, more)
+            draft, inputs = self._wait_for_start(draft, Inputs(reading, more))
+            reading, more = inputs.reading, inputs.more
             self._started = time.monotonic()
         if draft.targets:
             from tabapp.engine.targets.target_runs import create_runs
@@ -300,7 +298,7 @@ class Session:
             memory_limit=memory_limit,
         )
 
-    def _wait_for_start(self, draft: Draft, reading: Reading, more: pl.DataFrame | None) -> Draft:
+    def _wait_for_start(self, draft: Draft, inputs: Inputs) -> tuple[Draft, Inputs]:
         self.emit(ev.StageChanged(stage="ready"))
         start_all({model.name for model in draft.plan.competing})
         while True:
@@ -312,31 +310,30 @@ class Session:
                     case cmd.Start():
                         config = msgspec.structs.replace(draft.config, start=True)
                         self._folder.save_config(config)
-                        return replace(draft, config=config)
+                        return replace(draft, config=config), inputs
                     case cmd.ChangePlan():
-                        draft = self._change_plan(command.options, draft, reading, more)
+                        draft, inputs = self._change_plan(command.options, draft, inputs)
                     case cmd.Abort() | cmd.Finish() | cmd.Interrupt():
                         raise NeverStarted
                     case _:
                         pass
             time.sleep(WAIT_SECONDS)
 
-    def _change_plan(self, options: dict[str, Any], draft: Draft, reading: Reading, more: pl.DataFrame | None) -> Draft:
+    def _change_plan(self, options: dict[str, Any], draft: Draft, inputs: Inputs) -> tuple[Draft, Inputs]:
         """The draft with options changed by a screen, or the old draft if they are not valid."""
-        events: list[ev.Event] = []
+        own = self._folder.config() if self._folder.is_own() else None
         try:
-            reject_outside(options)
-            changed = msgspec.convert({**msgspec.to_builtins(draft.config), **options}, RunConfig)
-            changed = with_exact_names(changed, reading.names)
-            changed = without_lost_metric(changed, draft, reading)
-            new = make_draft(changed, reading, more, show=events.append, machines=self._machines)
+            new, inputs, events = changed_draft(options, draft, inputs, own, self._machines)
         except (TabappError, msgspec.ValidationError) as error:
+            if own is not None and own != draft.config:
+                # A screen writes the files that it names into the configuration.
+                self._folder.save_config(draft.config)
             self.emit(ev.PlanRefused(message=str(error)))
-            return draft
-        self._folder.save_config(changed)
+            return draft, inputs
+        self._folder.save_config(new.config)
         for event in events:
             self.emit(event)
-        return new
+        return new, inputs
 
     def _failure(self, message: str, exit_code: int, status: ev.FinishStatus = "failed") -> ev.RunFinished:
         return ev.RunFinished(

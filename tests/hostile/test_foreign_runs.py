@@ -199,7 +199,21 @@ def test_commands_in_a_foreign_folder_name_nothing_outside_of_it() -> None:
     for name in ("data", "test", "unlabelled", "out", "executor", "address"):
         with pytest.raises(UsageError, match=f"--{name} is chosen when a run is created"):
             reject_outside({"metric": "roc_auc", name: "/etc/passwd"})
-    reject_outside(["metric", "budget", "models", "kinds", "ignore"])
+    reject_outside(dict.fromkeys(["metric", "budget", "models", "kinds", "ignore"]))
+
+
+def test_a_command_may_name_only_a_file_that_the_owner_has_written_into_the_configuration() -> None:
+    own = RunConfig(data="/data/shop.csv", test="/data/test.csv", executor="ray", address="10.0.0.1")
+    reject_outside({"test": "/data/test.csv"}, own)
+    for options in (
+        {"test": "/etc/passwd"},
+        {"unlabelled": "/data/test.csv"},
+        {"data": "/data/shop.csv"},
+        {"executor": "ray"},
+        {"address": "10.0.0.1"},
+    ):
+        with pytest.raises(UsageError, match="is chosen when a run is created"):
+            reject_outside(options, own)
 
 
 def test_the_run_of_a_target_is_inside_of_the_whole_run() -> None:

@@ -6,7 +6,7 @@ A run from elsewhere reads its tables from its own folder, writes its bundle int
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -20,7 +20,9 @@ from tabapp.run.record.folder import RunFolder
 TABLES = ("test", "unlabelled")
 """Options that name a further table."""
 MOST_SHOWN = 100
-OUTSIDE = ("data", *TABLES, "out", "executor", "address")
+CHANGEABLE = (*TABLES, "out")
+"""Options that name a file outside of the run folder which its owner may change before the start."""
+OUTSIDE = ("data", *CHANGEABLE, "executor", "address")
 """Options that name something outside of the run folder: what to read, to write, and to connect to."""
 
 
@@ -72,14 +74,19 @@ def _is_file(path: Path) -> bool:
     return True
 
 
-def reject_outside(options: Iterable[str]) -> None:
-    """Check that a change of the plan names nothing outside of the run folder: only the command that creates a run does.
+def reject_outside(options: Mapping[str, object], own: RunConfig | None = None) -> None:
+    """Check that a change of the plan names nothing outside of the run folder, except a file that this user has also written into
+    the configuration: anybody who can write into the folder can append a command.
+
+    Args:
+        own: the configuration, if this user wrote it.
 
     Raises:
         UsageError: names the option.
     """
-    for name in options:
-        if name in OUTSIDE:
+    for name, value in options.items():
+        is_written = own is not None and name in CHANGEABLE and getattr(own, name) == value
+        if name in OUTSIDE and not is_written:
             raise UsageError(f"{option(name)} is chosen when a run is created. Start a new run with it.")
 
 
