@@ -153,3 +153,27 @@ def test_folder_that_is_not_a_run_is_rejected(tmp_path):
     assert done.returncode == 2
     assert "is not a run folder" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def labeled(tmp_path):
+    data = tmp_path / "labeled.csv"
+    data.write_text("n,word,y\n" + "".join(f"{i},{'odd' if i % 2 else 'even'},{int(i >= N / 2)}\n" for i in range(N)))
+    RunFolder(tmp_path).save_config(RunConfig(data=str(data), target="y", kinds={"n": "numeric"}))
+    client = PagerClient(tmp_path)
+    yield client, RunFolder(tmp_path)
+    with client.process as process:
+        process.stdin.close()
+        assert process.wait(HANG_SECONDS) == 0
+
+
+def test_a_column_is_inspected_with_the_options_of_the_current_plan(labeled):
+    ask, folder = labeled
+    reply = ask("inspect", column="n")
+    assert (reply["reply"], reply["groups"], reply["rows"]) == ("inspected", ["0", "1"], [N // 2, N // 2])
+    assert reply["bins"][0]["counts"] == [N // 10, 0]
+    assert reply["association"] > 0.99
+    folder.save_config(RunConfig(data=folder.config().data, target="word", kinds={"n": "numeric"}))
+    assert set(ask("inspect", column="n")["groups"]) == {"odd", "even"}
+    assert ask("inspect", column="no such")["reply"] == "failed"
+    assert set(ask("rate")["associations"]) == {"n", "y"}

@@ -31,6 +31,7 @@ from tabapp.run.record.folder import RunFolder
 
 if TYPE_CHECKING:
     from tabapp.data.reading.pages import Condition, Pages
+    from tabapp.processes.inspected_columns import InspectedColumns
 
 Work = Generator[None, None, paging.AnyReply]
 REPLACEABLE = (paging.FindText, paging.FilterRows, paging.Cancel)
@@ -49,6 +50,7 @@ class Pager:
         self._config = own_config(RunFolder(run))
         self._lines: queue.Queue[bytes] = queue.Queue()
         self._opened: Pages | None = None
+        self._inspected: InspectedColumns | None = None
         self._note = ""
 
     def serve(self) -> None:
@@ -118,6 +120,10 @@ class Pager:
             case paging.SortRows():
                 self._pages().sort(request.column, descending=request.descending)
                 return paging.Height(height=self._pages().height)
+            case paging.InspectColumn():
+                return self._columns().inspect(request.column)
+            case paging.RateColumns():
+                return self._columns().rate()
             case _:
                 return paging.Canceled()
 
@@ -154,6 +160,19 @@ class Pager:
 
             self._opened = Pages(self._table())
         return self._opened
+
+    def _columns(self) -> InspectedColumns:
+        """The columns of the current plan, whose options a screen may have changed.
+
+        Raises:
+            TabappError: the table cannot be read, or an option is not valid.
+        """
+        from tabapp.processes.inspected_columns import InspectedColumns
+
+        config = own_config(RunFolder(self._run))
+        if self._inspected is None or not self._inspected.is_for(config):
+            self._inspected = InspectedColumns(config)
+        return self._inspected
 
     def _table(self) -> Any:
         from tabapp.data.reading.pages import open_table, saved_rows

@@ -82,7 +82,19 @@ class Cancel(Request, tag="cancel", frozen=True, kw_only=True):
     """Stop the search or filter in progress. Reply: `Canceled`."""
 
 
-AnyRequest = ReadHead | OpenTable | ReadPage | ReadCell | SortRows | FindText | FilterRows | Cancel
+class InspectColumn(Request, tag="inspect", frozen=True, kw_only=True):
+    """Compare a column with the target of the current plan. Reply: `Inspected`."""
+
+    column: str
+
+
+class RateColumns(Request, tag="rate", frozen=True, kw_only=True):
+    """Measure how well each column alone predicts the target of the current plan. Reply: `Rated`."""
+
+
+AnyRequest = (
+    ReadHead | OpenTable | ReadPage | ReadCell | SortRows | FindText | FilterRows | Cancel | InspectColumn | RateColumns
+)
 
 
 class Reply(Message, frozen=True, kw_only=True, tag_field="reply"):
@@ -141,6 +153,32 @@ class Found(Reply, tag="found", frozen=True, kw_only=True):
     column: int = 0
 
 
+class ValueBin(msgspec.Struct, frozen=True, kw_only=True):
+    """A range of numbers or one value, and its rows by group of the target."""
+
+    label: str
+    counts: Sequence[int]
+
+
+class Inspected(Reply, tag="inspected", frozen=True, kw_only=True):
+    """A column beside the target; see `tabapp.data.inspection.Inspection`. `reading` has sentences on how its cells are read."""
+
+    groups: Sequence[str] = ()
+    rows: Sequence[int] = ()
+    missing: Sequence[int] = ()
+    bins: Sequence[ValueBin] = ()
+    distinct: int = 0
+    association: float | None = None
+    measure: str = ""
+    reading: Sequence[str] = ()
+
+
+class Rated(Reply, tag="rated", frozen=True, kw_only=True):
+    """How well each column alone predicts the target, from 0 to 1."""
+
+    associations: dict[str, float]
+
+
 class Canceled(Reply, tag="canceled", frozen=True, kw_only=True):
     """The search or filter in progress has stopped."""
 
@@ -155,7 +193,7 @@ class Failed(Reply, tag="failed", frozen=True, kw_only=True):
     message: str
 
 
-AnyReply = Head | Opened | Page | Cell | Height | Found | Canceled | Stale | Failed
+AnyReply = Head | Opened | Page | Cell | Height | Found | Inspected | Rated | Canceled | Stale | Failed
 
 REQUESTS: Vocabulary[AnyRequest] = Vocabulary("pager request", "ask", AnyRequest)
 REPLIES: Vocabulary[AnyReply] = Vocabulary("pager reply", "reply", AnyReply)
