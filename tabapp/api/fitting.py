@@ -93,7 +93,7 @@ def fit(
     }
     folder = prepare_run(data, given, Path(runs_dir) if runs_dir is not None else default_runs_dir())
     try:
-        return follow(folder, view_for(progress))
+        return follow(folder, view_for(folder.argument, progress))
     except (UsageError, DataError):
         if not folder.has_started:
             shutil.rmtree(folder.path, ignore_errors=True)
@@ -214,7 +214,7 @@ def resume(
             folder, more.budget, more.trials, executor=executor, address=address, warn=_warn_of_files
         )
     save_resumed(folder, config)
-    return follow(folder, view_for(progress))
+    return follow(folder, view_for(folder.argument, progress))
 
 
 def _warn_of_files(message: str) -> None:

@@ -35,10 +35,11 @@ def check_progress(progress: object) -> None:
         raise UsageError(f"progress={progress!r} is not known; use True, False or 'auto'.")
 
 
-def view_for(progress: Progress) -> View:
+def view_for(run: str, progress: Progress) -> View:
     """The view that shows a run: in a notebook where there is one, else on stderr.
 
     Args:
+        run: names the run in commands.
         progress: False shows nothing; "auto" shows nothing where stderr is not a terminal.
     """
     if progress is False:
@@ -46,8 +47,10 @@ def view_for(progress: Progress) -> View:
     if (display := _notebook_display()) is not None:
         return NotebookView(display)
     if sys.stderr.isatty():
-        return TerminalView(verbose=False) if is_unicode(sys.stderr) else PlainLines(quiet=False, verbose=False)
-    return PlainLines(quiet=False, verbose=False) if progress is True else Silent()
+        return (
+            TerminalView(run, verbose=False) if is_unicode(sys.stderr) else PlainLines(run, quiet=False, verbose=False)
+        )
+    return PlainLines(run, quiet=False, verbose=False) if progress is True else Silent()
 
 
 def _notebook_display() -> Any:

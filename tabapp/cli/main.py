@@ -191,7 +191,7 @@ def _system_sentence(error: OSError) -> str:
     return f"{error.filename or 'The system'}: {error.strerror or error}."
 
 
-def _usage_sentence(error: click.UsageError) -> str:
+def usage_sentence(error: click.UsageError) -> str:
     """What click found wrong, as one sentence."""
     if isinstance(error, click.NoSuchOption):
         known = [name for parameter in error.ctx.command.params for name in parameter.opts] if error.ctx else []
@@ -209,7 +209,7 @@ def run_command_line(arguments: list[str]) -> int:
             result: Any = group.main(arguments, prog_name="tabapp", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.UsageError as error:
-        _say(_usage_sentence(error))
+        _say(usage_sentence(error))
         return ExitCode.USAGE
     except click.ClickException as error:
         _say(error.format_message())

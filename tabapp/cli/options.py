@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import fields, replace
 from functools import wraps
 from pathlib import Path
@@ -11,10 +10,9 @@ from typing import Any
 import click
 
 from tabapp.cli.completion import columns, metrics, models, several, tables
-from tabapp.errors import DataError, did_you_mean
-from tabapp.files import is_address
 from tabapp.run.options.config import OPTIONS
 from tabapp.run.options.option import Choice, Device, Names, Option, Section, Target, Whole
+from tabapp.run.options.places import check_file as check_file
 from tabapp.run.options.units import parse_budget, parse_bytes
 from tabapp.run.record.folder import default_runs_dir
 
@@ -227,32 +225,3 @@ run_options = all_of(
     web_options,
     output_options(instead_of="a live view", implies=" (implies --auto)"),
 )
-
-
-def check_file(path: str) -> None:
-    """Reject a missing, empty or unreadable file before an engine starts.
-
-    Raises:
-        DataError: names the file and the problem.
-    """
-    file = Path(path)
-    try:
-        status = file.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        status = None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise DataError(
-            f"{path[:100]}{'…' if len(path) > 100 else ''} cannot be opened ({reason}). Check the path."
-        ) from None
-    if file.is_dir():
-        raise DataError(f"{path} is a directory, not a table. Choose a file inside it.")
-    if status is None and is_address(path):
-        raise DataError(f"{path} is an address on a network. Download the file, and give its path.")
-    if status is None:
-        beside = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
-        raise DataError(f"There is no file {path}{did_you_mean(file.name, beside) or '; check the path.'}")
-    if file.is_file() and file.stat().st_size == 0:
-        raise DataError(f"{path} is empty. Choose a file that contains a table.")
-    if not os.access(path, os.R_OK):
-        raise DataError(f"{path} may not be read by this user. Change its permissions.")

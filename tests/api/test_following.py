@@ -153,14 +153,14 @@ def test_an_engine_whose_view_fails_is_stopped(folder, engine):
 
 def test_progress_is_shown_where_somebody_sees_it(monkeypatch):
     monkeypatch.setattr(sys, "stderr", SimpleNamespace(isatty=lambda: False))
-    assert isinstance(view_for("auto"), Silent)
-    assert isinstance(view_for(True), PlainLines)
-    assert isinstance(view_for(False), Silent)
+    assert isinstance(view_for("shop", "auto"), Silent)
+    assert isinstance(view_for("shop", True), PlainLines)
+    assert isinstance(view_for("shop", False), Silent)
 
 
 def test_progress_in_a_terminal_leaves_one_line(folder, engine, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    view = view_for("auto")
+    view = view_for("shop", "auto")
     assert isinstance(view, TerminalView)
     engine("for event in recorded(folder.run): log.append(event)")
     with pytest.raises(tabapp.TabappError):
@@ -184,7 +184,7 @@ def test_progress_in_a_notebook_is_drawn_in_place(monkeypatch):
     submodule.display = display  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", submodule)
-    view = view_for("auto")
+    view = view_for("shop", "auto")
     assert isinstance(view, NotebookView)
     state = replay(recorded("shop"))  # type: ignore[arg-type]
     view.tick(state)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from socket import socket
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 from click.core import ParameterSource
 
 from tabapp.cli.cluster import chosen_cluster, cluster_options
@@ -31,30 +31,13 @@ from tabapp.cli.stdin import STDIN_FILE, keep_stdin, open_keyboard, take_keys_fr
 from tabapp.cli.terminal import is_interactive, picture_is_possible
 from tabapp.errors import ExitCode, UsageError
 from tabapp.run.options.config import Executor, RunConfig, check_folds
-from tabapp.run.options.places import reject_inputs
+from tabapp.run.options.places import checked_out, reject_inputs
 from tabapp.run.options.settings import Settings, load_settings, settings_file
 from tabapp.run.record.folder import RunFolder, create_run, find_run
 from tabapp.run.record.resuming import resumed_config, save_resumed
 
 if TYPE_CHECKING:
     from tabapp.tui.browse import Shown
-
-
-def _checked_out(out: Path) -> Path:
-    """Refuse at once a place for the bundle that could not be written at the end.
-
-    Raises:
-        UsageError: it is a directory or a device, or its folder is not there or may not be written.
-    """
-    if out.is_dir():
-        raise UsageError(f"--out {out} is a directory. Choose a file inside it.")
-    if out.exists() and not out.is_file():
-        raise UsageError(f"--out {out} is not a regular file. Choose another path.")
-    if not out.absolute().parent.is_dir():
-        raise UsageError(f"--out {out}: there is no folder {out.absolute().parent}. Create it first.")
-    if not os.access(out.absolute().parent, os.W_OK):
-        raise UsageError(f"--out {out}: the folder {out.absolute().parent} cannot be written. Choose another folder.")
-    return out
 
 
 @dataclass(frozen=True)
@@ -109,6 +92,32 @@ class RunCommand(SectionedCommand):
         return super().parse_args(ctx, args)
 
 
+def config_of(ctx: click.Context, data: str, options: dict[str, Any]) -> RunConfig:
+    """The configuration that a command describes, with whole paths of files that exist.
+
+    Args:
+        ctx: that of the command.
+        options: values of the options of a run, by field.
+
+    Raises:
+        TabappError: a file does not exist or cannot be written, or options contradict each other.
+    """
+    if data != "-":
+        check_file(data)
+    for name in ("test", "unlabelled"):
+        if options[name]:
+            check_file(options[name])
+            options[name] = str(Path(options[name]).resolve())
+    if options["out"]:
+        reject_inputs(options["out"], (data, options["test"], options["unlabelled"], settings_file()))
+        options["out"] = str(checked_out(Path(options["out"])).resolve())
+    config = RunConfig(data=STDIN_FILE if data == "-" else str(Path(data).resolve()), **options)
+    # A default in the user's configuration is for runs that have folds; two options of one command contradict each other.
+    if ctx.get_parameter_source("folds") is ParameterSource.COMMANDLINE:
+        check_folds(config)
+    return config
+
+
 @click.command(cls=RunCommand, name="run")
 @click.argument("data", required=False, shell_complete=tables)
 @run_options
@@ -119,33 +128,21 @@ def run(data: str | None, view: View, **options: Any) -> int:
         return _front_door(view)
     if data == "-" and sys.stdin.isatty():
         raise UsageError("- reads the table from stdin, but stdin is a terminal. Pipe a file into it.")
-    if data != "-":
-        check_file(data)
-    for name in ("test", "unlabelled"):
-        if options[name]:
-            check_file(options[name])
-            options[name] = str(Path(options[name]).resolve())
-    if options["out"]:
-        reject_inputs(options["out"], (data, options["test"], options["unlabelled"], settings_file()))
-        options["out"] = str(_checked_out(Path(options["out"])).resolve())
     keyboard: int | None = None
     if data == "-" and not view.web and not view.is_headless and sys.stdout.isatty() and picture_is_possible():
         keyboard = open_keyboard()
+    config = config_of(click.get_current_context(), data, options)
     screen = view.web or keyboard is not None or view.is_screen
     if not screen and not view.is_headless:
         from tabapp.headless.narration import say
 
         say("No terminal to draw on, so this runs headless as with --auto.")
-    config = RunConfig(data=STDIN_FILE if data == "-" else str(Path(data).resolve()), start=not screen, **options)
-    # A default in the user's configuration is for runs that have folds; two options of one command contradict each other.
-    if click.get_current_context().get_parameter_source("folds") is ParameterSource.COMMANDLINE:
-        check_folds(config)
     settings = _screen_settings() if screen else None
     listening = _listen(view.port) if view.web else None
     place = view.runs_dir.absolute()
-    folder = create_run(config, place)
+    folder = create_run(msgspec.structs.replace(config, start=not screen), place)
     if data == "-":
-        keep_stdin(folder, config)
+        keep_stdin(folder, folder.config())
     if keyboard is not None:
         take_keys_from(keyboard)
     if listening is not None:
@@ -321,7 +318,7 @@ def resume(
     made, or that was made on another machine, reads and writes only in its own folder; --out chooses another place for its bundle.
     """
     folder = find_run(run_id, view.runs_dir)
-    checked = str(_checked_out(Path(out)).resolve()) if out else None
+    checked = str(checked_out(Path(out)).resolve()) if out else None
     from tabapp.headless.narration import say
 
     executor, address = chosen_cluster(folder.config(), executor, address)

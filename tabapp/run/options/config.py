@@ -70,7 +70,13 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     positive: Annotated[str | None, Option("Task", "Positive class of a binary target.", "CLASS", profile=True)] = None
     budget: Annotated[
         float | None,
-        Duration("Model search", "Time limit of the whole run, such as 90s, 10m or 2h.", "TIME", shown_default="10m"),
+        Duration(
+            "Model search",
+            "Time limit of the whole run, such as 90s, 10m or 2h.",
+            "TIME",
+            shown_default="10m",
+            steps=(60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0),
+        ),
     ] = None
     trials: Annotated[
         int | None, Whole("Model search", "Maximum trials per model; without --budget, there is no time limit.", "N")
@@ -96,6 +102,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             "Fix a hyperparameter in all trials of a model; `tabapp models NAME` lists them.",
             "MODEL.NAME=VALUE,…",
             keyword="set",
+            label="Fixed values",
             form="MODEL.NAME=VALUE",
             example=("ft_transformer.n_layers", "2"),
         ),
@@ -111,6 +118,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             shown_default="8 below 3,000 rows, or 15,000 with a budget of 10m; else 5",
             least=2,
             most=50,
+            steps=(3, 5, 8, 10),
         ),
     ] = None
     group: Annotated[
@@ -188,6 +196,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             "SIZE",
             shown_default="80 % of what is free",
             profile="Memory that reading a table may use, such as 8GiB [default: 80 % of what is free].",
+            label="Read memory",
         ),
     ] = None
     test: Annotated[
@@ -231,9 +240,15 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             example=("age", "+"),
         ),
     ] = {}
-    device: Annotated[str, Device("Resources", "Device to train on: auto, cpu, cuda (all GPUs) or cuda:N.", "NAME")] = (
-        "auto"
-    )
+    device: Annotated[
+        str,
+        Device(
+            "Resources",
+            "Device to train on: auto, cpu, cuda (all GPUs) or cuda:N.",
+            "NAME",
+            steps=("auto", "cpu", "cuda"),
+        ),
+    ] = "auto"
     workers: Annotated[
         int | None,
         Whole("Resources", "Number of parallel fits on the cores, or auto.", "N", shown_default="auto", has_auto=True),

@@ -41,6 +41,8 @@ class Option:
         profile: its line in the help of `tabapp profile`, which takes it too; True for the same summary, False for no such option.
         keyword: its name, with underscores, if it is not that of its field.
         other_flags: further spellings on the command line.
+        label: what a screen calls it, if it is not its name.
+        steps: usual values, in the order in which the arrow keys of a screen go through them.
         field, type, default: those of the field of `RunConfig`.
     """
 
@@ -53,6 +55,8 @@ class Option:
     profile: str | bool = False
     keyword: str = ""
     other_flags: tuple[str, ...] = ()
+    label: str = ""
+    steps: tuple[Any, ...] = ()
     field: str = ""
     type: Any = str
     default: Any = None
@@ -61,6 +65,16 @@ class Option:
     def name(self) -> str:
         """The keyword in Python, and the long option of the command line with underscores."""
         return self.keyword or self.field
+
+    @property
+    def title(self) -> str:
+        """What a screen calls it."""
+        return self.label or self.name.replace("_", " ").capitalize()
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The values that a screen offers: usual ones, or all of a choice."""
+        return self.steps
 
     @property
     def flag(self) -> str:
@@ -79,6 +93,18 @@ class Option:
             UsageError: names the option, the value and what is valid.
         """
         return text
+
+    def read(self, text: str) -> Any:
+        """Read the whole value from one text, as from a field of a screen; an empty text is the default.
+
+        Raises:
+            UsageError: as for an option of the command line.
+        """
+        if not text.strip():
+            return self.default
+        value = self.parse(text)
+        self.check(value)
+        return self.convert(value)
 
     def text(self, value: Any) -> str:
         """Write a value as `parse` reads it."""
@@ -143,6 +169,10 @@ class Choice(Option):
     @property
     def choices(self) -> tuple[str, ...]:
         return get_args(self.type)
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        return self.choices
 
     def convert(self, value: Any) -> str:
         if value not in self.choices:
@@ -240,6 +270,11 @@ class Settings(Option):
     example: tuple[str, str] = ("", "")
 
     @property
+    def resolves_columns(self) -> bool:
+        """Whether its keys are columns."""
+        return True
+
+    @property
     def is_repeatable(self) -> bool:
         return True
 
@@ -292,6 +327,10 @@ class Directions(Settings):
 
 class Hyperparameters(Settings):
     """A value for each of several hyperparameters of models, as text or JSON; a record of CSV has several settings."""
+
+    @property
+    def resolves_columns(self) -> bool:
+        return False
 
     def parse(self, text: str) -> dict[str, str]:
         return self.combine([super(Hyperparameters, self).parse(item) for item in split_record(text)])

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from tabapp.errors import UsageError
+from tabapp.errors import DataError, UsageError, did_you_mean
+from tabapp.files import is_address
 from tabapp.run.options.config import RunConfig
 
 AnyPath = str | os.PathLike[str]
@@ -68,3 +69,49 @@ def _is_stream(path: AnyPath) -> bool:
         return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
     except ValueError:
         return False
+
+
+def check_file(path: str) -> None:
+    """Reject a missing, empty or unreadable file before an engine starts.
+
+    Raises:
+        DataError: names the file and the problem.
+    """
+    file = Path(path)
+    try:
+        status = file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        status = None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise DataError(
+            f"{path[:100]}{'…' if len(path) > 100 else ''} cannot be opened ({reason}). Check the path."
+        ) from None
+    if file.is_dir():
+        raise DataError(f"{path} is a directory, not a table. Choose a file inside it.")
+    if status is None and is_address(path):
+        raise DataError(f"{path} is an address on a network. Download the file, and give its path.")
+    if status is None:
+        beside = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
+        raise DataError(f"There is no file {path}{did_you_mean(file.name, beside) or '; check the path.'}")
+    if file.is_file() and file.stat().st_size == 0:
+        raise DataError(f"{path} is empty. Choose a file that contains a table.")
+    if not os.access(path, os.R_OK):
+        raise DataError(f"{path} may not be read by this user. Change its permissions.")
+
+
+def checked_out(out: Path) -> Path:
+    """Refuse at once a place for the bundle that could not be written at the end.
+
+    Raises:
+        UsageError: it is a directory or a device, or its folder is not there or may not be written.
+    """
+    if out.is_dir():
+        raise UsageError(f"--out {out} is a directory. Choose a file inside it.")
+    if out.exists() and not out.is_file():
+        raise UsageError(f"--out {out} is not a regular file. Choose another path.")
+    if not out.absolute().parent.is_dir():
+        raise UsageError(f"--out {out}: there is no folder {out.absolute().parent}. Create it first.")
+    if not os.access(out.absolute().parent, os.W_OK):
+        raise UsageError(f"--out {out}: the folder {out.absolute().parent} cannot be written. Choose another folder.")
+    return out
