@@ -135,7 +135,9 @@ def test_file_sizes(size, text):
     assert texts.file_size(size) == text
 
 
-@pytest.mark.parametrize(("span", "text"), [(0.8412, "0.841 ms"), (260.4, "260 ms"), (3060.0, "3.06 s")])
+@pytest.mark.parametrize(
+    ("span", "text"), [(0.8412, "0.841ms"), (260.4, "260ms"), (3060.0, "3.1s"), (134_000.0, "2.2m")]
+)
 def test_milliseconds(span, text):
     assert texts.milliseconds(span) == text
 

@@ -12,7 +12,16 @@ from tabapp.run.texts.differences import ALIKE, alike
 from tabapp.run.texts.progress import progress_of
 from tabapp.tui.chrome.actions import ACTIONS, TABS, Phase, Scope, View, actions_for, has_started
 from tabapp.tui.content import Content, flat
-from tabapp.tui.viewmodels.texts import FIT_STAGES, MUTED, ReplayPlace, Snapshot, clock_time, count, one_line_status
+from tabapp.tui.viewmodels.texts import (
+    FIT_STAGES,
+    MUTED,
+    ReplayPlace,
+    Snapshot,
+    clock_time,
+    count,
+    metric_with_arrow,
+    one_line_status,
+)
 
 SHORTEST_TRACK = 16
 """Fewest cells of the track of a replay."""
@@ -86,8 +95,7 @@ class Header(ClickableLine):
         if plan is not None:
             kind = f"{plan.task} · " if wide else ""
             parts.append(Content.assemble((" › ", MUTED), (_target_text(state, plan), "bold $primary")))
-            arrow = "↑" if plan.greater_is_better else "↓"
-            parts.append(Content.styled(f" · {kind}{plan.metric_title} {arrow}", MUTED))
+            parts.append(Content.styled(f" · {kind}{metric_with_arrow(plan)}", MUTED))
             if not has_started(state) and read is not None and wide:
                 parts.append(Content.styled(f" · {read.rows:,} rows × {read.columns} columns", MUTED))
         return Content("").join(parts)

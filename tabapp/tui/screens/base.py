@@ -24,6 +24,10 @@ NO_MODEL = "There is no model under the cursor; rows appear when the run has sta
 NO_TRIAL = "There is no trial under the cursor; rows appear when the first fit has started."
 
 
+BROAD = 160
+"""Columns from which screens have three columns of panels."""
+
+
 class RunView(Screen[None]):
     """A screen of a run. Subclasses compose the body and draw snapshots into it."""
 
@@ -83,6 +87,7 @@ class RunView(Screen[None]):
 
     @on(Resize)
     def _resized(self) -> None:
+        self.set_class(self.size.width >= BROAD, "-broad")
         self.call_after_refresh(self.redraw)
 
     def redraw(self) -> None:

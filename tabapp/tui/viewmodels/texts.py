@@ -95,8 +95,8 @@ def short_seconds(seconds: float) -> str:
 
 
 def milliseconds(span: float) -> str:
-    """A span of milliseconds: 0.84 ms, 260 ms, 3.1 s."""
-    return f"{span:.3g} ms" if span < 999.5 else f"{span / 1000:.3g} s"
+    """A span of milliseconds in the format of `short_seconds`: 0.841ms, 260ms, 3.1s."""
+    return f"{span:.3g}ms" if span < 999.5 else short_seconds(span / 1000)
 
 
 def file_size(n_bytes: float) -> str:
@@ -112,6 +112,11 @@ def gibibytes(n_bytes: float) -> str:
     """Memory in GiB without the unit: 3.1, 16."""
     size = n_bytes / 2**30
     return f"{size:.1f}" if size < 9.95 else f"{size:.0f}"
+
+
+def metric_with_arrow(plan: ev.PlanMade | None) -> str:
+    """The title of the metric with ↑ if greater is better, else ↓."""
+    return f"{plan.metric_title} {'↑' if plan.greater_is_better else '↓'}" if plan is not None else "Score"
 
 
 def threshold_metric(state: RunState, threshold: float | None) -> str:

@@ -20,6 +20,7 @@ from tabapp.tui.viewmodels.texts import (
     Snapshot,
     best_text,
     count,
+    metric_with_arrow,
     model_name,
     score_margin,
     share_text,
@@ -46,7 +47,7 @@ WITHOUT_SCORE = {"ok": 0, "running": 0, "queued": 1, "failed": 2}
 def columns_for(state: RunState) -> tuple[Column, ...]:
     """The columns, with the title of the metric above the scores. A long name is cut before a number is hidden."""
     plan = state.plan
-    metric = f"{plan.metric_title} {'↑' if plan.greater_is_better else '↓'}" if plan else "Score"
+    metric = metric_with_arrow(plan)
     folds = [Column("Folds", priority=2)] if plan is not None and plan.folds > 1 else []
     return (
         Column("#", "right", width=2),

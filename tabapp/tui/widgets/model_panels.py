@@ -22,6 +22,7 @@ from tabapp.tui.viewmodels.texts import (
     decimals,
     file_size,
     is_partial,
+    metric_with_arrow,
     milliseconds,
     model_name,
     score_margin,
@@ -65,7 +66,7 @@ class Models(ModelTable):
         columns = (
             Column("", width=1),
             Column("Model", flexible=True, width=24, least=12),
-            Column(state.plan.metric_title if state.plan else "Score", "right"),
+            Column(metric_with_arrow(state.plan), "right"),
         )
         folds = state.plan.folds if state.plan else 0
         shown, folded = split_not_started(state.leaderboard)

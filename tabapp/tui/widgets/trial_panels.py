@@ -13,7 +13,7 @@ from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import Panel, set_titles
 from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.viewmodels.query import parse
-from tabapp.tui.viewmodels.texts import MUTED, brief, count, short_seconds
+from tabapp.tui.viewmodels.texts import MUTED, brief, count, metric_with_arrow, short_seconds
 from tabapp.tui.viewmodels.trial_facts import (
     Slice,
     TrialFacts,
@@ -106,7 +106,7 @@ class Trials(Table):
         self._seen, self._drawn = state, drawn
         self.trials = all_trials(state)
         greater = state.plan.greater_is_better if state.plan else True
-        metric = state.plan.metric_title if state.plan else "Score"
+        metric = metric_with_arrow(state.plan)
         rows = [row for row in self.trials if self.only in (None, row.model)]
         parameters = {name for row in rows for name in row.params}
         query = parse(self.filter, {*FIELDS, *parameters})

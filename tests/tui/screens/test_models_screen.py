@@ -23,7 +23,7 @@ async def test_a_model_is_shown_in_full(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
         await driver.press("down", "3")
         await driver.until(lambda: models_of(driver).key == "catboost")
-        await driver.sees("0.8789", "0.8579 … 0.8999", "4.2s for 5 folds", "3 ms for 1,000 rows", "50% of the weight")
+        await driver.sees("0.8789", "0.8579 … 0.8999", "4.2s for 5 folds", "3ms for 1,000 rows", "50% of the weight")
         await driver.sees("fold 5", "mean", "spread", "2 of 2 differ from the defaults", "≠  learning_rate")
         if size == WIDE:
             await driver.sees("Learning curve", "step 8")

@@ -1,0 +1,41 @@
+"""Three columns of panels on a broad terminal, and messages that cover little."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from textual.widgets._toast import Toast
+
+from tests.tui import recordings
+from tests.tui.driver import drive
+
+
+@pytest.mark.parametrize(
+    ("digit", "panels"), [("3", ("models", "folds", "pictures")), ("4", ("trials", "best", "slice"))]
+)
+async def test_a_broad_terminal_has_three_columns(tmp_path, monkeypatch, digit, panels):
+    async with drive(tmp_path, monkeypatch, recordings.running(), size=(200, 50), attach=True) as driver:
+        await driver.press(digit)
+        await driver.still()
+        regions = [driver.app.screen.query_one(f"#{name}").region for name in panels]
+        assert all(one.right <= other.x for one, other in pairwise(regions))
+        assert min(region.width for region in regions) >= 40
+        await driver.pilot.resize_terminal(120, 36)
+        await driver.still()
+        assert not driver.app.screen.has_class("-broad")
+
+
+async def test_a_message_takes_no_lines_for_margins(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        driver.app.notify("One line.")
+        await driver.until(lambda: driver.app.screen.query(Toast))
+        await driver.still()
+        assert driver.app.screen.query_one(Toast).region.height == 1
+
+
+async def test_the_direction_of_the_metric_is_beside_its_title(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        for digit in "134":
+            await driver.press(digit)
+            await driver.until(lambda: driver.text().count("ROC AUC ↑") >= 2)
