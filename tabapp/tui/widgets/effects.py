@@ -20,6 +20,8 @@ from tabapp.tui.widgets.explanation import GROUP
 STYLES = ("$primary", "$secondary", "$accent")
 FAINT = "$foreground 40%"
 GLYPHS = ("●", "◆", "▲")
+SIMILAR = 0.25
+"""Bars of numbers that differ by less than this share of the longest do not start at 0."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,9 @@ def _legend(effect: Effect, width: int) -> list[Content]:
     if len(curves) == 1 and curves[0].ale:
         spread += " · second line: ALE"
     if not curves[0].label:
-        return [Content.styled(f"mean{spread}" if spread else "mean prediction", MUTED)]
+        start = _bar_range(effect)[0] if effect.labels else 0.0
+        text = f"mean prediction · bars start at {brief(start)}" if start > 0 else "mean prediction"
+        return [Content.styled(f"mean{spread}" if spread else text, MUTED)]
     if len(curves) == 1:
         return [Content.assemble(("mean for “", MUTED), curves[0].label, (f"”{spread}", MUTED))]
     parts = [
@@ -120,11 +124,20 @@ def _line(effect: Effect, width: int, height: int) -> list[Content]:
     return [*lines[:-1], Content.assemble(under, (charts.bars(bins, room, 1)[0], FAINT)), lines[-1]]
 
 
+def _bar_range(effect: Effect) -> tuple[float, float]:
+    """The values at the start and at the end of a bar: from 0, unless all bars would then be about equally long."""
+    tops = [value for curve in effect.curves for value in curve.values]
+    least, most = min(tops), max(tops)
+    if effect.curves[0].label or least <= 0 or most - least > SIMILAR * most:
+        return min(0.0, least), max(0.0, most)
+    # The least one keeps a visible bar.
+    return least - (most - least) * 0.1, most
+
+
 def _levels(effect: Effect, width: int, height: int) -> list[Content]:
     shown = min(len(effect.labels), max(1, height // len(effect.curves)))
     longest = min(max(map(len, effect.labels[:shown])), max(6, width // 3))
-    tops = [value for curve in effect.curves for value in curve.values]
-    low, high = min(0.0, *tops), max(tops)
+    low, high = _bar_range(effect)
     room = max(1, width - longest - 17)
     lines: list[Content] = []
     for place in range(shown):

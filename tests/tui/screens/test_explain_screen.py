@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tabapp.findings import Effect, EffectCurve
 from tabapp.run.analyses.dependence import DependenceReady, GroupImportance
 from tabapp.run.record import events as ev
 from tabapp.tui.dialogs.basic import Reading
+from tabapp.tui.widgets.effects import EffectFacts, Effects
 from tests.tui import evaluations, recordings
 from tests.tui.driver import NARROW, SIZES, drive
 
@@ -43,6 +45,26 @@ async def test_the_effect_of_a_regression_has_no_class(tmp_path, monkeypatch):
         await driver.sees("mean prediction", "female")
         driver.app.screen.query_one("#explanation").move_to_key("Age")
         await driver.sees("mean · faint: inner 80 % of rows")
+
+
+def test_bars_of_similar_numbers_do_not_start_at_0():
+    """House prices between 181,600 and 182,100 would all have the same bar."""
+    prices = Effect(
+        feature="Exterior", places=(), labels=("brick", "wood"), counts=(9, 9),
+        curves=(EffectCurve(label="", values=(182_100.0, 181_600.0), low=(), high=()),),
+    )  # fmt: skip
+    legend, brick, wood = (
+        line.plain for line in Effects("Effect").draw(EffectFacts("Exterior", prices, 18, ""), 60, 6)
+    )
+    assert legend == "mean prediction · bars start at 181,550"
+    assert brick.count("━") > 8 * wood.count("━") > 0
+    far = msgspec.structs.replace(prices, curves=(EffectCurve(label="", values=(200.0, 100.0), low=(), high=()),))
+    legend, most, least = (line.plain for line in Effects("Effect").draw(EffectFacts("Exterior", far, 18, ""), 60, 6))
+    assert legend == "mean prediction"
+    assert most.count("━") == pytest.approx(2 * least.count("━"), abs=1)
+    shares = msgspec.structs.replace(prices, curves=(EffectCurve(label="yes", values=(0.9, 0.88), low=(), high=()),))
+    _, most, least = (line.plain for line in Effects("Effect").draw(EffectFacts("Exterior", shares, 18, ""), 60, 6))
+    assert least.count("━") > most.count("━") * 0.9, "probabilities start at 0"
 
 
 @pytest.mark.parametrize("size", SIZES)
