@@ -27,8 +27,8 @@ MARKS = {
     "impossible": ("–", MUTED),
 }
 
-LEAST_NOTE = 8
-"""Characters of a note at least, such as "no result"; a longer title is cut instead."""
+LEAST_NOTE, NARROW_LIST = 8, 40
+"""Characters of a note at least, such as "no result", and of a list that shows all notes."""
 
 
 class Analyses(Table):
@@ -45,11 +45,13 @@ class Analyses(Table):
         rows: list[Row] = []
         longest = max((len(each.title) for each in entries), default=0)
         room = max(LEAST_NOTE, self.size.width - min(longest, self.size.width * 2 // 3) - 7)
+        is_narrow = self.size.width < NARROW_LIST
         for each in entries:
             mark, style = MARKS[each.status]
             faint = MUTED if each.status == "impossible" else ""
             note = Content.styled(each.note, "$primary" if each.status in ("running", "queued") else MUTED)
-            note = note.truncate(room, ellipsis=True)
+            # On a narrow list, the titles need the room of notes that the result repeats.
+            note = Content("") if is_narrow and each.status == "done" else note.truncate(room, ellipsis=True)
             cells = (Content.styled(mark or spinner(frame), style), Content.styled(each.title, faint), note)
             rows.append(Row(each.key, cells))
         self.show(rows)
@@ -57,14 +59,16 @@ class Analyses(Table):
         set_titles(self, f"Diagnose · {waiting} to do" if waiting else "Diagnose")
 
 
-class Result(VerticalScroll):
-    """The findings of an analysis; longer ones scroll."""
+class Result(VerticalScroll, inherit_bindings=False):
+    """The findings of an analysis; longer ones scroll. ←/→ are those of the screen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "scroll_down", show=False),
-        Binding("k", "scroll_up", show=False),
-        Binding("g", "scroll_home", show=False),
-        Binding("G", "scroll_end", show=False),
+        Binding("down,j", "scroll_down", show=False),
+        Binding("up,k", "scroll_up", show=False),
+        Binding("pagedown,ctrl+d", "page_down", show=False),
+        Binding("pageup,ctrl+u", "page_up", show=False),
+        Binding("home,g", "scroll_home", show=False),
+        Binding("end,G", "scroll_end", show=False),
     ]
 
     class Resized(Message):

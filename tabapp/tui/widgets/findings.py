@@ -70,15 +70,19 @@ def findings(entry: Entry, state: RunState, place: int | None, width: int, heigh
 
 
 def _joined(
-    sentences: Sequence[str], middle: Sequence[Content], tables: Sequence[DiagnosisTable], width: int
+    sentences: Sequence[str],
+    middle: Sequence[Content],
+    tables: Sequence[DiagnosisTable],
+    width: int,
+    after: Sequence[str] = (),
 ) -> Content:
-    """Sentences, a chart and tables below each other."""
+    """Sentences, a chart, further sentences and tables below each other."""
     first, *others = tables
     parts = [Content.styled(sentence, "bold" if not number else "") for number, sentence in enumerate(sentences)]
     parts += [Content(""), *middle] if middle else []
-    rest = [replace(first, sentences=()), *others] if first.rows else others
+    rest = [replace(first, sentences=tuple(after)), *others] if first.rows or after else others
     if rest:
-        parts += [Content("")] if len(rest) > 1 else []
+        parts += [Content("")] if len(rest) > 1 or after else []
         parts.append(tables_content(rest, width))
     return Content("\n").join(parts)
 
@@ -131,13 +135,13 @@ def _threshold(
     place = chosen if place is None else max(0, min(place, len(found.curve) - 1))
     at = found.value if place == chosen else found.curve[place][0]
     (lines,) = [each for each in analysis_of(found).figures(found, state) if isinstance(each, Lines)]
-    sentences = tables[0].sentences
-    room = _chart_height(sentences, tables, width, height) - 2
-    # A curve over (0, 1) is wide where predictions are rare.
-    drawn = [*line_chart(lines, width, room, mark=at), *_at_line(found, place, at, moved=place != chosen)]
+    # What happens at the line stays beside the conclusion, also on a small terminal.
+    conclusion, *others = tables[0].sentences
+    room = _chart_height((conclusion,), tables, width, height) - 2
+    drawn = [*_at_line(found, place, at, moved=place != chosen), *line_chart(lines, width, room, mark=at)]
     return Findings(
         f"Threshold · {found.metric_title}",
-        _joined(sentences, drawn, tables, width),
+        _joined((conclusion,), drawn, tables, width, others),
         len(found.curve),
         place,
         "threshold",

@@ -193,7 +193,8 @@ async def test_the_line_of_the_threshold_moves_and_enter_keeps_it(tmp_path, monk
         await driver.press("9")
         table(driver).move_to_key("threshold.chosen ")
         await driver.sees("at least 0.310")
-        driver.app.screen.query_one("#result").scroll_end(animate=False)
+        await driver.press("tab")
+        assert driver.app.focused.id == "result"
         await driver.sees("0.310  F1 0.7100", "recall 90%  precision 67%", "in force")
         await driver.press("right", "right", "right")
         await driver.sees("0.500  F1 0.6000", "recall 60%  precision 75%", "enter keeps this threshold")
