@@ -39,9 +39,15 @@ def main(arguments: Sequence[str]) -> int:
 
     threading.Thread(target=end_with_the_program, daemon=True).start()
     try:
-        from tabapp.engine.finish.export import export_run
+        if options.preview:
+            from tabapp.engine.finish.preview import write_preview
 
-        export_run(folder, out, options, emit)
+            emit(write_preview(folder, out, lambda text: emit(messages.StageStarted(stage=text))))
+            emit(messages.Written(path=str(out)))
+        else:
+            from tabapp.engine.finish.export import export_run
+
+            export_run(folder, out, options, emit)
     except TabappError as error:
         emit(messages.Failed(message=str(error), exit_code=error.exit_code))
         return error.exit_code

@@ -309,8 +309,33 @@ def test_json_reports_progress_and_first_predictions(bundles, data, tmp_path):
     assert messages[-1]["columns"] == ["prediction", "low", "high"]
     written = pl.read_csv(tmp_path / "o.csv")
     assert [float(row[0]) for row in messages[-1]["preview"]] == pytest.approx(written["prediction"].to_list())
+    table = pl.read_csv(data["regression"], infer_schema=False)
+    shown = dict(zip(messages[-1]["inputs"], zip(*messages[-1]["input_rows"], strict=True), strict=True))
+    assert list(shown["size"]) == table["size"].to_list()
+    (found,) = messages[-1]["distributions"]
+    assert sum(found["counts"]) == 30
+    assert (found["low"], found["high"]) == pytest.approx((written["prediction"].min(), written["prediction"].max()))
     with pytest.raises(UsageError, match="-o"):
         call(predicting.predict, bundles["regression"], data["regression"], "--json")
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_json_counts_all_predictions(bundles, data, tmp_path, monkeypatch, task):
+    arguments = bundles[task], data[task], "-o", tmp_path / "o.csv", "--json"
+    whole = json.loads(call(predicting.predict, *arguments).stdout.splitlines()[-1])
+    (found,) = whole["distributions"]
+    written = pl.read_csv(tmp_path / "o.csv")
+    if task == "multiclass":
+        counted = dict(written["prediction"].value_counts().iter_rows())
+        assert {label: number for label, number in found["classes"] if number} == counted
+    else:
+        share = written[f"probability_{found['label']}"]
+        assert found["counts"][0] == (share < 0.05).sum()
+        assert sum(found["counts"]) == written.height
+    read_in_parts(monkeypatch)
+    parts = json.loads(call(predicting.predict, *arguments).stdout.splitlines()[-1])
+    assert parts["distributions"] == whole["distributions"]
+    assert parts["inputs"] == whole["inputs"]
 
 
 @pytest.mark.parametrize(

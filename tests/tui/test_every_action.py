@@ -118,6 +118,7 @@ CASES: dict[str, Case] = {
     "predict.keep": Case(changes(lambda screen: screen._job.keep), "after"),
     "predict.fill": Case(changes(lambda screen: screen._job.fill), "after"),
     "predict.trust": Case(dialog(Ask, "The key that must have signed the bundle"), "after"),
+    "predict.impute": Case(dialog(Choice, "Impute the missing cells", "trained on the file"), "after", before=file_is_chosen),
     "predict.stop": Case(lambda driver: lambda: not driver.app.screen._job.at_work, "after", before=is_at_work),
     "predict.copy": Case(copies("tabapp predict", "wine-predictions.csv"), "after", before=file_is_chosen),
     "predict.row": Case(shows("row"), "after", before=file_is_chosen, after=keys("escape")),

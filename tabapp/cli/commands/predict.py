@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from tabapp.cli.completion import bundles, tables
+from tabapp.cli.distribution import Distributions, inputs_of
 from tabapp.cli.options import device_option, trust_option
 from tabapp.cli.output import TableWriter, check_output
 from tabapp.cli.reading import Reader, fill_option, load_and_read, reading_options, strict_option
@@ -108,6 +109,9 @@ def predict(
                 preview=result.preview.rows(),
                 notes=result.notes,
                 labels=tuple(result.labels),
+                inputs=result.inputs[0],
+                input_rows=result.inputs[1],
+                distributions=tuple(result.distributions),
             )
         )
     elif not quiet:
@@ -159,15 +163,32 @@ class _Collected:
         return pl.concat(self._parts)
 
 
+class _Restartable:
+    """Passes the parts of a table on, and calls a function before they start again."""
+
+    def __init__(self, writer: _Rows, forget: Callable[[], None]) -> None:
+        self._writer, self._forget = writer, forget
+
+    def add(self, frame: pl.DataFrame) -> None:
+        self._writer.add(frame)
+
+    def restart(self) -> None:
+        self._forget()
+        self._writer.restart()
+
+
 @dataclass(frozen=True)
 class _Result:
-    """Number of predicted rows, the first predictions as text, notes for the user, the name of the target, and thresholds."""
+    """Number of predicted rows, the first predictions as text, notes for the user, the name of the target, thresholds, the
+    distribution of the predictions of each target, and the inputs of the first rows."""
 
     n_rows: int
     preview: pl.DataFrame
     notes: list[str]
     target: str
     labels: list[messages.LabelRule]
+    distributions: list[messages.Distribution]
+    inputs: tuple[Sequence[str], Sequence[Sequence[str | None]]]
 
 
 def _predict_file(bundle: Path, trust: Path | None, options: _Options, writer: _Rows) -> _Result:
@@ -189,6 +210,8 @@ def _predict_targets(files: Sequence[TargetFile], options: _Options, writer: _Ro
     notes: list[str] = []
     previews: list[pl.DataFrame] = []
     labels: list[messages.LabelRule] = []
+    distributions: list[messages.Distribution] = []
+    inputs: dict[str, list[str | None]] = {}
     n_rows = 0
     with options.reader.kept(options.data) as data:
         for file in files:
@@ -206,10 +229,14 @@ def _predict_targets(files: Sequence[TargetFile], options: _Options, writer: _Ro
             previews.append(result.preview.rename(new_names))
             notes += [note for note in result.notes if note not in notes]
             labels += result.labels
+            distributions += result.distributions
+            names, rows = result.inputs
+            inputs |= {name: [row[place] for row in rows] for place, name in enumerate(names)}
     assert whole is not None, "a bundle has a target"
     writer.add(whole)
     targets = ", ".join(file.target for file in files if file.target is not None)
-    return _Result(n_rows, pl.concat(previews, how="horizontal"), notes, targets, labels)
+    cells = list(inputs), list(zip(*inputs.values(), strict=True))
+    return _Result(n_rows, pl.concat(previews, how="horizontal"), notes, targets, labels, distributions, cells)
 
 
 def _predict_whole(bundle: Path, trust: Path | None, options: _Options, writer: _Rows) -> _Result:
@@ -235,9 +262,11 @@ def _predict_whole(bundle: Path, trust: Path | None, options: _Options, writer: 
     writer.add(_beside(reading.frame, predictions, notes) if options.keep else predictions)
     preview = predictions.head(PREVIEW_ROWS).cast(pl.String)
     schema = loaded.predictor.schema
-    return _Result(
-        predictions.height, preview, notes, schema.target, _labels(schema, loaded.predictor.ensemble.threshold)
-    )
+    labels = _labels(schema, loaded.predictor.ensemble.threshold)
+    distributions = Distributions(schema)
+    distributions.add(predictions)
+    inputs = inputs_of(reading.frame, schema, PREVIEW_ROWS)
+    return _Result(predictions.height, preview, notes, schema.target, labels, _known(distributions), inputs)
 
 
 def _predict_parts(bundle: Path, trust: Path | None, options: _Options, writer: _Rows) -> _Result:
@@ -253,18 +282,27 @@ def _predict_parts(bundle: Path, trust: Path | None, options: _Options, writer: 
     emit(messages.StageStarted(stage="predicting"))
     notes: list[str] = []
     previews: list[pl.DataFrame] = []
+    inputs: list[tuple[Sequence[str], Sequence[Sequence[str | None]]]] = []
+    distributions = Distributions(predictor.schema)
 
     def combine(rows: pl.DataFrame, predictions: pl.DataFrame) -> pl.DataFrame:
         if not previews:
             previews.append(predictions.head(PREVIEW_ROWS).cast(pl.String))
+            inputs.append(inputs_of(rows, predictor.schema, PREVIEW_ROWS))
+        distributions.add(predictions)
         return _beside(rows, predictions, notes) if options.keep else predictions
+
+    def forget() -> None:
+        previews.clear()
+        inputs.clear()
+        distributions.clear()
 
     try:
         n_rows, more = predict_parts(
             predictor,
             Path(data),
             options.reader.options,
-            writer,
+            _Restartable(writer, forget),
             fill_missing_columns=options.fill,
             strict=options.strict,
             combine=combine,
@@ -274,7 +312,13 @@ def _predict_parts(bundle: Path, trust: Path | None, options: _Options, writer: 
         text = str(error)
         raise DataError(text if text.startswith(data) else f"{data}: {text}") from None
     schema, labels = predictor.schema, _labels(predictor.schema, predictor.ensemble.threshold)
-    return _Result(n_rows, previews[0], [*more, *dict.fromkeys(notes)], schema.target, labels)
+    notes = [*more, *dict.fromkeys(notes)]
+    return _Result(n_rows, previews[0], notes, schema.target, labels, _known(distributions), inputs[0])
+
+
+def _known(distributions: Distributions) -> list[messages.Distribution]:
+    found = distributions.result()
+    return [found] if found is not None else []
 
 
 def _labels(schema: Schema, threshold: float | None) -> list[messages.LabelRule]:

@@ -27,6 +27,7 @@ class ExportOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         limit_ms: processor time to predict `limit_rows` rows, which the ensemble is selected for; None for no limit.
         distill: train one model of this name to imitate the ensemble.
         half: store weights in half precision where predictions hardly change.
+        preview: the best models so far of a run that goes on; the other fields do not apply.
     """
 
     refit: bool = False
@@ -34,11 +35,12 @@ class ExportOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     limit_rows: int = ROWS_PER_LIMIT
     distill: str | None = None
     half: bool = False
+    preview: bool = False
 
     @property
     def is_plain(self) -> bool:
         """Whether the bundle of the run is copied as it is."""
-        return self.limit_ms is None and self.distill is None and not self.refit and not self.half
+        return self.limit_ms is None and self.distill is None and not self.refit and not self.half and not self.preview
 
     def check(self) -> None:
         """Raises: UsageError: the options contradict each other or are out of range."""
@@ -102,6 +104,17 @@ class Written(ExportMessage, tag="written", frozen=True, kw_only=True):
     path: str
 
 
+class PreviewWritten(ExportMessage, tag="preview", frozen=True, kw_only=True):
+    """The bundle of the best models so far is written: how many are in it, and their score on `folds` of the `planned_folds`."""
+
+    path: str
+    members: int
+    metric: str
+    score: float | None
+    folds: int
+    planned_folds: int
+
+
 class Failed(ExportMessage, tag="failed", frozen=True, kw_only=True):
     """The export failed; `message` is a sentence for the user."""
 
@@ -109,7 +122,7 @@ class Failed(ExportMessage, tag="failed", frozen=True, kw_only=True):
     exit_code: int
 
 
-AnyExportMessage = StageStarted | Compared | Written | Failed
+AnyExportMessage = StageStarted | Compared | PreviewWritten | Written | Failed
 
 EXPORT: Vocabulary[AnyExportMessage] = Vocabulary("message of the exporter", "event", AnyExportMessage)
 

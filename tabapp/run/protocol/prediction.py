@@ -29,6 +29,23 @@ class LabelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     threshold: float
 
 
+class Distribution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All predictions of a file.
+
+    Attributes:
+        label: the class whose probability is counted; empty for numbers.
+        counts: rows by equal bins from `low` to `high`.
+        classes: for more than two classes, the rows predicted as each; `counts` is then empty.
+    """
+
+    target: str
+    label: str = ""
+    low: float = 0.0
+    high: float = 1.0
+    counts: tuple[int, ...] = ()
+    classes: tuple[tuple[str, int], ...] = ()
+
+
 def label_text(positive: str, threshold: float, metric: str = "") -> str:
     """A threshold in a few words, with the title of the metric that chose it if that is known."""
     chosen = f" (best by {metric})" if metric else ""
@@ -63,7 +80,12 @@ class Checked(PredictionMessage, tag="checked", frozen=True, kw_only=True):
 
 
 class Predicted(PredictionMessage, tag="predicted", frozen=True, kw_only=True):
-    """The predictions are written to `output`; `preview` holds the first rows as text."""
+    """The predictions are written to `output`; `preview` holds the first rows as text.
+
+    Attributes:
+        inputs, input_rows: feature columns of the file, and their cells in the first rows.
+        distributions: one for each target.
+    """
 
     output: str
     rows: int
@@ -71,6 +93,9 @@ class Predicted(PredictionMessage, tag="predicted", frozen=True, kw_only=True):
     preview: Sequence[Sequence[str | None]]
     notes: Sequence[str]
     labels: tuple[LabelRule, ...] = ()
+    inputs: Sequence[str] = ()
+    input_rows: Sequence[Sequence[str | None]] = ()
+    distributions: tuple[Distribution, ...] = ()
 
 
 AnyPredictionMessage = StageStarted | Progressed | Checked | Predicted

@@ -236,6 +236,8 @@ ACTIONS: tuple[Action, ...] = (
            "Treat missing columns and columns of another kind as missing values, or reject the file."),
     Action("predict.trust", "t", "trust", "predict", ALWAYS, "prediction: choose trusted key", "",
            "Reject the bundle unless a public key has signed it. The file is then checked again."),
+    Action("predict.impute", "I", "impute", "predict", ALWAYS, "file: impute missing cells", "Impute",
+           "Fill the missing cells of the file with a transformer, and write the table to another file."),
     Action("predict.stop", "x", "stop", "predict", ALWAYS, "prediction: stop", "Stop",
            "Stop the check or the prediction. Nothing is written."),
     Action("predict.copy", "y", "copy_command", "predict", ALWAYS, "prediction: copy command", "",

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
+from textual.containers import Horizontal
 from textual.widgets import Button
 
 from tabapp.errors import TabappError, UsageError
@@ -15,47 +16,40 @@ from tabapp.run.options.places import reject_inputs
 from tabapp.run.protocol.prediction import Checked, LabelRule, Predicted, label_text
 from tabapp.run.record.confining import bundle_of, own_config
 from tabapp.run.record.folder import list_runs
+from tabapp.run.record.state import RunState
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Ask, Decision, Option, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice
-from tabapp.tui.parts.grid import EMPTY
 from tabapp.tui.parts.panel import set_titles
-from tabapp.tui.parts.table import Column, Row, Table
+from tabapp.tui.parts.table import Column, Table
 from tabapp.tui.paths import can_be_written, exists, is_file, quoted, typed_path
 from tabapp.tui.screens.base import RunView
+from tabapp.tui.session.imputing import ask_for_imputation
 from tabapp.tui.session.prediction import OUTPUT_SUFFIXES, Prediction
+from tabapp.tui.session.preview_bundle import PreviewBundle, can_be_previewed, preview_of, preview_text
 from tabapp.tui.session.row_explanation import ExplainerClient
-from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count, short_path, threshold_metric
+from tabapp.tui.viewmodels.texts import Snapshot, count, short_path, threshold_metric
 from tabapp.tui.widgets.job import Facts, Job, lacking_bundle
+from tabapp.tui.widgets.predictions import Predictions, Spread, finding_rows, spread_facts
 
 RECENT_RUNS = 20
 MOST_RECENT = 12
-DIGITS = 6
-MARKS = {
-    "missing": ("✗ missing", "bold $error"),
-    "changed": ("✗ changed", "bold $error"),
-    "unseen": ("! new values", "$warning"),
-    "cells": ("! cells", "$warning"),
-    "extra": ("– extra", MUTED),
-    "range": ("! range", "$warning"),
-    "format": ("! format", "$warning"),
-    "spelling": ("! spelling", "$warning"),
-    "target": ("◎ target", "$accent"),
-}
 
 
 class PredictView(RunView):
     """The file, its differences from the training schema, and the first predictions."""
 
     VIEW: View = "predict"
-    MAIN = "#findings"
+    MAIN = "#predict-file"
     BINDINGS: ClassVar = bindings_for("predict")
 
     def __init__(self) -> None:
         super().__init__()
         self._jobs: dict[Path, Prediction] = {}
         """By bundle: each target of a run with several has its own."""
+        self._previews: dict[Path, PreviewBundle] = {}
+        """By folder of the run of a target."""
         self._trust: Path | None = None
         self._shown: tuple[Checked | None, Predicted | None] | None = None
         self._explainer: ExplainerClient | None = None
@@ -69,22 +63,26 @@ class PredictView(RunView):
             Column("column", least=10),
             Column("compared with the training data", flexible=True),
         ]
-        yield Table(
-            columns,
-            id="findings",
-            empty="Press enter to choose a file. Its differences from the training schema appear here.",
-        )
-        yield Table([], wide=True, id="predictions", empty="The first predictions appear here.")
+        with Horizontal(id="predict-checked"):
+            yield Table(
+                columns,
+                id="findings",
+                empty="Press enter to choose a file. Its differences from the training schema appear here.",
+            )
+            yield Spread("New rows", id="spread")
+        yield Predictions()
 
     def on_mount(self) -> None:
         if key := self.tabapp.settings.trust:
             self._trust = typed_path(key)
         set_titles(self.query_one("#findings"), "Checked against the training schema")
-        set_titles(self.query_one("#predictions"), "Predictions")
+        super().on_mount()
 
     async def on_unmount(self) -> None:
         for job in self._jobs.values():
             await job.close()
+        for preview in self._previews.values():
+            preview.remove()
         await self._close_explainer()
 
     async def _close_explainer(self) -> None:
@@ -93,18 +91,58 @@ class PredictView(RunView):
             await explainer.close()
 
     @property
+    def _is_preliminary(self) -> bool:
+        """Whether the best models so far of a run that goes on predict."""
+        return self.tabapp.trouble is None and can_be_previewed(self.snapshot.state)
+
+    @property
     def _bundle(self) -> Path:
+        if self._is_preliminary:
+            return preview_of(self.tabapp.run_of_target)
         finished = self.snapshot.state.finished
         return bundle_of(self.tabapp.folder, finished, is_own=self.tabapp.is_own)
 
     @property
+    def _preview(self) -> PreviewBundle:
+        folder = self.tabapp.run_of_target
+        return self._previews.setdefault(folder.path, PreviewBundle(folder))
+
+    @property
     def _job(self) -> Prediction:
-        """The work with the bundle of the shown target."""
+        """The work with the bundle of the shown target. The bundle of the run takes over the file of the preliminary one."""
         bundle = self._bundle
         if bundle not in self._jobs:
             job = self._jobs[bundle] = Prediction(self.redraw)
             job.trust = self._trust
+            before = self._jobs.get(preview_of(self.tabapp.run_of_target))
+            if before is not None and before.file is not None:
+                job.choose(before.file)
+                self.run_worker(self._check(), exit_on_error=False)
         return self._jobs[bundle]
+
+    async def _bundle_is_made(self, job: Prediction) -> bool:
+        """Whether there is a bundle; makes the preliminary one of a run that goes on, again if its ensemble has changed."""
+        if not self._is_preliminary:
+            return True
+
+        def show(stage: str) -> None:
+            job.stage = stage
+
+        turn, job.stage = job.turn, "making a preliminary bundle"
+        self.redraw()
+        trouble = await self._preview.make(self.snapshot.state, show)
+        if job.turn != turn:
+            return False
+        job.stage, job.trouble = "", trouble
+        self.redraw()
+        return not trouble
+
+    def _preliminary_text(self) -> str:
+        if not self._is_preliminary:
+            return ""
+        made = self._preview.made
+        known = f": {preview_text(made)}" if made is not None else ": the best models so far"
+        return f"preliminary{known}; the run goes on"
 
     @property
     def is_at_work(self) -> bool:
@@ -125,6 +163,7 @@ class PredictView(RunView):
             share=job.share,
             verdict=self._verdict(),
             trust=short_path(job.trust) if job.trust is not None else "",
+            preliminary=self._preliminary_text(),
             frame=int(snapshot.now * 4) if job.at_work and self.app.animation_level != "none" else None,
         )
         self.query_one(Job).show(facts)
@@ -133,13 +172,15 @@ class PredictView(RunView):
         if self._shown != (job.checked, job.predicted):
             self._shown = (job.checked, job.predicted)
             self._show_findings(job.checked)
-            self._show_predictions(job.predicted)
+            self._show_predictions(job.predicted, snapshot.state)
 
     def _verdict(self) -> tuple[str, str]:
         """The current result as a sentence, and its color."""
         job = self._job
         if job.trouble:
             return f"✗ {one_line(job.trouble)}", "$error"
+        if job.imputed:
+            return f"✓ {one_line(job.imputed)}", "$success"
         if job.predicted is not None:
             return (
                 f"✓ {count(job.predicted.rows, 'prediction')} written to {short_path(Path(job.predicted.output))}",
@@ -158,57 +199,19 @@ class PredictView(RunView):
             table.show([])
             return
         table.set_empty("✓ The file matches the training schema.")
-        rows = [
-            Row(
-                f"{found.finding} {found.column}",
-                (
-                    Content.styled(*MARKS.get(found.finding, (found.finding, ""))),
-                    Content(one_line(found.column)),
-                    Content.styled(one_line(found.message), MUTED),
-                ),
-            )
-            for found in checked.findings
-        ]
-        notes = [
-            Row(note, (Content.styled("! file", "$warning"), Content(""), Content.styled(one_line(note), MUTED)))
-            for note in checked.notes
-        ]
-        rules = [
-            Row(
-                f"Rows are {self._label_text(rule)}.",
-                (
-                    Content.styled("◎ threshold", "$accent"),
-                    Content(one_line(rule.target)),
-                    Content.styled(self._label_text(rule), MUTED),
-                ),
-            )
-            for rule in checked.labels
-        ]
-        if rules and not rows and not notes:
-            fits = "The file matches the training schema."
-            notes = [Row(fits, (Content.styled("✓ file", "$success"), Content(""), Content.styled(fits, MUTED)))]
-        table.show([*rows, *notes, *rules])
+        table.show(finding_rows(checked, self._label_text))
 
     def _label_text(self, rule: LabelRule) -> str:
         """A threshold in words, with the metric that chose it if this run did."""
         metric = threshold_metric(self.snapshot.state, rule.threshold)
         return label_text(one_line(rule.positive), rule.threshold, metric)
 
-    def _show_predictions(self, predicted: Predicted | None) -> None:
-        table = self.query_one("#predictions", Table)
-        if predicted is None:
-            set_titles(table, "Predictions", "")
-            table.show([], [])
-            return
-        columns = [Column("row", "right"), *(Column(one_line(name), "right") for name in predicted.columns)]
-        rows = [
-            Row(str(number), (Content.styled(str(number), MUTED), *map(_cell, cells)))
-            for number, cells in enumerate(predicted.preview, start=1)
-        ]
-        rules = "".join(f" · {self._label_text(rule)}" for rule in predicted.labels[:1])
-        title = f"Predictions · {len(rows)} of {count(predicted.rows, 'row')}{rules}"
-        set_titles(table, title, "enter explains · ←/→ scroll")
-        table.show(rows, columns)
+    def _show_predictions(self, predicted: Predicted | None, state: RunState) -> None:
+        self.query_one(Predictions).show_predicted(predicted, state, self._label_text)
+        facts = spread_facts(predicted, state) if predicted is not None else None
+        self.set_class(facts is not None, "-predicted")
+        if facts is not None:
+            self.query_one(Spread).show(facts)
 
     # -- actions ------------------------------------------------------------------------------------------------------
 
@@ -243,8 +246,10 @@ class PredictView(RunView):
             self.run_worker(self._check(), exit_on_error=False)
 
     async def _check(self) -> None:
-        job = self._job
-        await job.check(self._bundle)
+        job, bundle = self._job, self._bundle
+        if not await self._bundle_is_made(job):
+            return
+        await job.check(bundle)
         if job.wanted and not job.at_work:
             job.wanted = False
             if job.checked is not None and job is self._job:
@@ -264,7 +269,7 @@ class PredictView(RunView):
             self.redraw()
         elif job.checked.refused and not job.fill:
             self.notify("Feature columns are missing or changed; m treats them as missing values.", severity="warning")
-        elif job.output is not None and exists(job.output) and job.output != job.replaced:
+        elif job.output is not None and exists(job.output):
             dialog = Decision(
                 f"Replace {job.output.name}?",
                 f"{short_path(job.output)} already exists.",
@@ -275,16 +280,18 @@ class PredictView(RunView):
             self._begin()
 
     def _begin(self) -> None:
-        # A file written by this screen may be replaced without a question.
-        self._job.replaced = self._job.output
         self.run_worker(self._predict(), exit_on_error=False)
 
     async def _predict(self) -> None:
-        job = self._job
-        await job.predict(self._bundle)
+        job, bundle = self._job, self._bundle
+        if not await self._bundle_is_made(job):
+            return
+        await job.predict(bundle)
         predicted = job.predicted
         if predicted is not None:
             self.notify(predicted.output, title=f"{count(predicted.rows, 'prediction')} written", markup=False)
+            if job is self._job and self.is_current:
+                self.call_after_refresh(self.query_one(Predictions).focus)
 
     def action_output(self) -> None:
         if self._is_ready():
@@ -344,6 +351,18 @@ class PredictView(RunView):
         else:
             self.warn("Nothing is running, so there is nothing to stop.")
 
+    def action_impute(self) -> None:
+        job = self._job
+        if job.file is None:
+            self.warn("Press enter to choose the file to impute first.")
+        elif job.at_work:
+            self.warn("The file is in use; x stops it.")
+        else:
+            ask_for_imputation(self.tabapp, job, self._bundle, self.snapshot.state, self._impute)
+
+    def _impute(self, words: list[str]) -> None:
+        self.run_worker(self._job.impute(words), exit_on_error=False)
+
     def action_copy_command(self) -> None:
         if self._is_ready():
             self.tabapp.copy(self._job.command(self._bundle))
@@ -360,7 +379,7 @@ class PredictView(RunView):
         if not job.checked.rows:
             self.warn("The file has no rows.")
             return
-        key = self.query_one("#predictions", Table).key
+        key = self.query_one(Predictions).key
         self.run_worker(self._open_row(job.file, int(key) - 1 if key else 0, job.checked), exit_on_error=False)
 
     async def _open_row(self, file: Path, row: int, checked: Checked) -> None:
@@ -398,14 +417,3 @@ def _check_key(text: str) -> str:
     if not is_file(path):
         raise UsageError(f"There is no file {quoted(text)}. Give the file of a public key.")
     return str(path)
-
-
-def _cell(text: str | None) -> Content:
-    """A cell, with numbers rounded to a few digits."""
-    if text is None:
-        return Content.styled(EMPTY, MUTED)
-    try:
-        number = float(text)
-    except ValueError:
-        return Content(one_line(text))
-    return Content(text if len(text) <= DIGITS + 2 else f"{number:.{DIGITS}g}")

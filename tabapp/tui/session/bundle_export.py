@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-import threading
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,12 +11,14 @@ from textual.binding import Binding, BindingType
 
 from tabapp import files
 from tabapp.errors import TabappError, UsageError
-from tabapp.run.protocol.exporting import AnyExportMessage, Compared, ExportOptions, run_export
+from tabapp.run.protocol.exporting import AnyExportMessage, Compared, ExportOptions, PreviewWritten, run_export
 from tabapp.run.record.confining import bundle_of
 from tabapp.run.record.outputs import reject_replacing
 from tabapp.tui.dialogs.basic import Ask, Choice, Option
 from tabapp.tui.paths import can_be_written, exists, is_file, quoted, typed_path
+from tabapp.tui.session.background import unattended
 from tabapp.tui.session.host import Host
+from tabapp.tui.session.preview_bundle import can_be_previewed, preview_text
 from tabapp.tui.viewmodels.exports import comparison_text, export_kinds
 
 
@@ -30,9 +29,13 @@ def ask_for_export(app: Host, suffix: str = ".tabapp") -> None:
         suffix: of the proposed path.
     """
     finished = app.whole_state.finished
+    if finished is None and can_be_previewed(app.snapshot().state):
+        _ask_for_preview(app)
+        return
     if finished is None:
         app.notify(
-            "The bundle is written when the run ends. To finish the run now, press F on screen 1.", severity="warning"
+            "There is no bundle yet: the first model has no score on all folds. Then e exports the best models so far.",
+            severity="warning",
         )
         return
     bundle = bundle_of(app.folder, finished, is_own=app.is_own)
@@ -46,16 +49,6 @@ def ask_for_export(app: Host, suffix: str = ".tabapp") -> None:
     )
     asked: set[Path] = set()
 
-    def check(text: str) -> str:
-        path = typed_path(text)
-        if not text.strip() or not can_be_written(path):
-            raise UsageError(f"{quoted(text)} is not a file in a folder that exists; write a path like {default}.")
-        reject_replacing(app.folder, path)
-        if exists(path) and path not in asked:
-            asked.add(path)
-            raise UsageError(f"{path} exists; press enter once more to replace it.")
-        return str(path)
-
     def export(path: str | None) -> None:
         if path is None:
             return
@@ -68,8 +61,58 @@ def ask_for_export(app: Host, suffix: str = ".tabapp") -> None:
         else:
             app.run_worker(_copy(app, bundle, Path(path)), exit_on_error=False)
 
-    dialog = ExportDialog("Export the bundle or a report", message, default, check)
+    dialog = ExportDialog(
+        "Export the bundle or a report", message, default, lambda text: _checked(app, text, default, asked)
+    )
     app.push_screen(dialog, export)
+
+
+def _ask_for_preview(app: Host) -> None:
+    """Ask where to write the best models so far of a run that goes on."""
+    default = f"./{Path(app.config.data).name.split('.')[0]}-preliminary.tabapp"
+    asked: set[Path] = set()
+    message = "The run goes on, so this bundle is preliminary: it has the best models so far. Write it to"
+    dialog = Ask("Export a preliminary bundle", message, default, lambda text: _checked(app, text, default, asked))
+
+    def export(path: str | None) -> None:
+        if path is not None:
+            app.run_worker(_preview(app, Path(path)), exit_on_error=False)
+
+    app.push_screen(dialog, export)
+
+
+async def _preview(app: Host, path: Path) -> None:
+    made: list[PreviewWritten] = []
+
+    def receive(message: AnyExportMessage) -> None:
+        if isinstance(message, PreviewWritten):
+            made.append(message)
+
+    try:
+        await unattended(lambda: run_export(app.run_of_target, path, ExportOptions(preview=True), receive))
+    except TabappError as error:
+        app.notify(str(error), title="Not exported", severity="error")
+        return
+    app.notify(f"Preliminary: {preview_text(made[-1])}. The run goes on.", title=f"Saved {path}", timeout=8)
+
+
+def _checked(app: Host, text: str, default: str, asked: set[Path]) -> str:
+    """The path of an export as typed.
+
+    Args:
+        asked: files for which the user was asked before they are replaced.
+
+    Raises:
+        UsageError: it cannot be written, is a part of the run, or exists and was not asked for yet.
+    """
+    path = typed_path(text)
+    if not text.strip() or not can_be_written(path):
+        raise UsageError(f"{quoted(text)} is not a file in a folder that exists; write a path like {default}.")
+    reject_replacing(app.folder, path)
+    if exists(path) and path not in asked:
+        asked.add(path)
+        raise UsageError(f"{path} exists; press enter once more to replace it.")
+    return str(path)
 
 
 class ExportDialog(Ask):
@@ -109,34 +152,11 @@ async def _rebuild(app: Host, options: ExportOptions, path: Path) -> None:
 
     app.notify("The export trains models in the background; a message says when the file is there.", title="Exporting")
     try:
-        await _unattended(lambda: run_export(app.run_of_target, path, options, receive))
+        await unattended(lambda: run_export(app.run_of_target, path, options, receive))
     except TabappError as error:
         app.notify(str(error), title="Not exported", severity="error")
         return
     app.notify(comparison_text(compared[-1]), title=f"Saved {path}", timeout=12)
-
-
-async def _unattended(work: Callable[[], None]) -> None:
-    """Wait for work in a thread that does not keep the program from ending; its process ends with the program."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-
-    def finish(error: Exception | None) -> None:
-        if not done.cancelled():
-            done.set_result(None) if error is None else done.set_exception(error)
-
-    def run() -> None:
-        error: Exception | None = None
-        try:
-            work()
-        except Exception as raised:
-            error = raised
-        # The loop is closed if the program has ended meanwhile.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(finish, error)
-
-    threading.Thread(target=run, daemon=True).start()
-    await done
 
 
 async def _copy(app: Host, bundle: Path, path: Path) -> None:

@@ -32,8 +32,8 @@ class Prediction:
         trust: file of the public key that must have signed the bundle; None checks no signature.
         stage: the current step in words, empty when idle. `share` is the share of rows already predicted.
         trouble: the last error as a sentence.
+        imputed: what the last imputation filled, as a sentence.
         wanted: prediction starts as soon as the file is checked.
-        replaced: an output that may be replaced without a question, since it was written before.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
@@ -48,12 +48,17 @@ class Prediction:
         self.trouble = ""
         self.checked: Checked | None = None
         self.predicted: Predicted | None = None
+        self.imputed = ""
         self.wanted = False
-        self.replaced: Path | None = None
         self.recent: list[Path] = []
         self._process: Process | None = None
         self._turn = 0
         self._checks = False
+
+    @property
+    def turn(self) -> int:
+        """Changes when work begins or is stopped."""
+        return self._turn
 
     @property
     def at_work(self) -> bool:
@@ -71,7 +76,7 @@ class Prediction:
         self.file = file
         self.output = default_output(file)
         self.recent = [file, *(path for path in self.recent if path != file)]
-        self.checked, self.predicted, self.trouble, self.fill = None, None, "", False
+        self.checked, self.predicted, self.trouble, self.imputed, self.fill = None, None, "", "", False
 
     def words(self, bundle: Path) -> list[str]:
         """The words of the command that predicts the file."""
@@ -100,6 +105,11 @@ class Prediction:
         self.predicted = None
         await self._run("starting", [*self.words(bundle), "--json"])
 
+    async def impute(self, words: Sequence[str]) -> None:
+        """Fill the missing cells of the file by a `tabapp impute` command."""
+        self.imputed = ""
+        await self._run("imputing missing cells", words)
+
     async def _run(self, stage: str, words: Sequence[str]) -> None:
         self.stop()
         self._turn += 1
@@ -119,8 +129,13 @@ class Prediction:
         if turn != self._turn:
             return
         self._process, self.stage, self.share = None, "", None
-        has_result = self.checked is not None if self._checks else self.predicted is not None
-        self.trouble = "" if has_result else _sentence(complaints.decode(errors="replace"), code, self.trouble)
+        text = complaints.decode(errors="replace")
+        if "impute" in words[:2]:
+            self.imputed = "" if code else _sentence(text, code, "")
+            has_result = not code
+        else:
+            has_result = self.checked is not None if self._checks else self.predicted is not None
+        self.trouble = "" if has_result else _sentence(text, code, self.trouble)
         self._changed()
 
     async def _hear(self, process: Process, turn: int) -> None:
@@ -160,10 +175,10 @@ class Prediction:
             await process.wait()
 
 
-def default_output(file: Path) -> Path:
+def default_output(file: Path, what: str = "predictions") -> Path:
     """Default output path next to the file: new.csv.gz → new-predictions.csv, new.parquet → new-predictions.parquet."""
     suffix = ".parquet" if file.suffix.lower() in (".parquet", ".pq") else ".csv"
-    return file.with_name(f"{file.name.split('.')[0] or file.name}-predictions{suffix}")
+    return file.with_name(f"{file.name.split('.')[0] or file.name}-{what}{suffix}")
 
 
 def _sentence(complaints: str, code: int, rejected: str) -> str:

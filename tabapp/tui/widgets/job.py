@@ -22,7 +22,8 @@ BAR_CELLS = 20
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts of the panel; `lacking` explains why there is no bundle, and `trust` is empty if no signature is checked."""
+    """The facts of the panel; `lacking` explains why there is no bundle, `trust` is empty if no signature is checked, and
+    `preliminary` says which models predict while the run goes on."""
 
     lacking: str
     file: str
@@ -34,11 +35,12 @@ class Facts:
     share: float | None
     verdict: tuple[str, str]
     trust: str = ""
+    preliminary: str = ""
     frame: int | None = None
 
 
-class Job(Panel[Facts]):
-    """Input file, output file and progress. A click on a line runs the action of its key."""
+class Job(Panel[Facts], can_focus=True):
+    """Input file, output file and progress. A click on a line runs the action of its key; enter chooses the file."""
 
     LINES = ("choose", "output", "keep", "fill", "trust")
 
@@ -55,7 +57,7 @@ class Job(Panel[Facts]):
         columns = "the columns of the file, then the predictions" if facts.keep else "only the predictions"
         missing = "treated as missing values" if facts.fill else "rejected"
         lines = [
-            _line("o", "File", keep_end(facts.file, width - 19 - len(rows)) or "choose the file to predict", rows),
+            _line("⏎", "File", keep_end(facts.file, width - 19 - len(rows)) or "choose the file to predict", rows),
             _line("w", "Output", keep_end(facts.output, width - 19) or "—"),
             _line("i", "Columns", columns),
             _line("m", "Missing columns", missing),
@@ -63,7 +65,8 @@ class Job(Panel[Facts]):
         if facts.trust:
             lines.append(_line("t", "Trusted key", keep_end(facts.trust, width - 19)))
         self._n_lines = len(lines)
-        return [*lines, *self._progress(facts, width)]
+        note = [Content.styled(f"◔ {facts.preliminary}", "$warning")] if facts.preliminary else []
+        return [*lines, *note, *self._progress(facts, width)]
 
     def _progress(self, facts: Facts, width: int) -> list[Content]:
         if not facts.stage:
@@ -88,8 +91,8 @@ def _line(key: str, name: str, value: str, note: str = "") -> Content:
 
 
 def lacking_bundle(state: RunState, trouble: str | None, bundle: Path) -> str:
-    """Why there is no bundle and what to do; empty if there is one."""
-    if is_file(bundle):
+    """Why there is no bundle and what to do; empty if there is one, or if a preliminary one can be made."""
+    if is_file(bundle) or (trouble is None and phase_of(state) == "during" and state.ensemble is not None):
         return ""
     if trouble is not None:
         return f"This run has no bundle: {trouble}"
@@ -97,7 +100,7 @@ def lacking_bundle(state: RunState, trouble: str | None, bundle: Path) -> str:
         case "reading" | "ready":
             return "There is no bundle yet: the run writes it when it ends. ctrl+r on screen 2 starts the run."
         case "during":
-            return "There is no bundle yet: the run writes it when it ends. f on screen 1 finishes the run now."
+            return "There is no bundle yet. Once a model has a score on all folds, the best models so far can predict here."
         case _:
             message = state.finished.message if state.finished is not None else ""
             return f"This run has no bundle. {message} Screen 7 has the other runs."

@@ -12,13 +12,19 @@ import pytest
 from tabapp.bundle.files.signing import write_signed
 from tabapp.bundle.writing.threshold import set_threshold
 from tabapp.bundle.writing.write import write_bundle
+from tabapp.findings import ReliabilityBin
 from tabapp.run.analyses.threshold import ThresholdChosen
 from tabapp.run.options.settings import Settings
-from tabapp.run.protocol.prediction import LabelRule, Predicted, Progressed, StageStarted
-from tabapp.tui.dialogs.basic import Ask, Decision, Reading
+from tabapp.run.protocol.exporting import PreviewWritten
+from tabapp.run.protocol.exporting import StageStarted as ExportStage
+from tabapp.run.protocol.prediction import Distribution, LabelRule, Predicted, Progressed, StageStarted
+from tabapp.run.record import events as ev
+from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice, entries
 from tabapp.tui.screens.predict import PredictView
+from tabapp.tui.session import preview_bundle
 from tabapp.tui.session.prediction import Prediction, default_output
+from tabapp.tui.widgets.predictions import Spread, SpreadFacts
 from tests.bundle.making import make_contents, register_linear, text_table
 from tests.tui import recordings
 from tests.tui.driver import SIZES, drive
@@ -60,11 +66,15 @@ async def choose(driver, file) -> PredictView:
     return screen
 
 
+def trained_on_no_fold():
+    return [event for event in recordings.running() if not isinstance(event, ev.EnsembleChanged)]
+
+
 @pytest.mark.parametrize(
     ("events", "words"),
     [
         (recordings.opening(), ["There is no bundle yet", "ctrl+r on screen 2"]),
-        (recordings.running(), ["There is no bundle yet", "f on screen 1"]),
+        (trained_on_no_fold(), ["There is no bundle yet", "the best models so far can predict here"]),
         (recordings.finished(), ["This run has no bundle", "Screen 7"]),
     ],
 )
@@ -176,6 +186,9 @@ async def test_predictions_are_shown_and_a_file_is_not_replaced_unasked(tmp_path
                     notes=[],
                     columns=["prediction", "probability_no"],
                     preview=[["no", "0.7123456789"], ["yes", None]],
+                    inputs=["size", "Sex"],
+                    input_rows=[["12", "female"], ["7", "male"]],
+                    distributions=(Distribution(target="outcome", label="yes", counts=(10, 5, 5, 10)),),
                 ),
             ):
                 job._take(message)
@@ -192,6 +205,24 @@ async def test_predictions_are_shown_and_a_file_is_not_replaced_unasked(tmp_path
         await driver.press("y")
         await driver.sees("✓ 30 predictions written to", "Predictions · 2 of 30 rows", "0.712346", "probability_no")
         assert began == [bundle]
+        table = screen.query_one("#predictions")
+        # The most important column of the run comes first, beside the predictions.
+        assert [column.title for column in table._columns] == ["row", "prediction", "probability_no", "Sex", "size"]
+        await driver.sees("female", "New rows", "probability of yes")
+        assert driver.app.focused is table
+        # What this screen has written is not replaced without a question either.
+        await driver.press("ctrl+r")
+        await driver.until(lambda: isinstance(driver.app.screen, Decision))
+        await driver.press("enter")
+        await driver.until(lambda: driver.app.screen is screen)
+        assert began == [bundle], "enter alone replaces nothing"
+        opened = []
+        monkeypatch.setattr(screen, "_open_row", lambda *row: asyncio.sleep(0, opened.append(row[1])))
+        await driver.press("down", "enter")
+        await driver.until(lambda: opened == [1])
+        screen.query_one("#predict-file").focus()
+        await driver.press("enter")
+        await driver.until(lambda: isinstance(driver.app.screen, FileChoice))
 
 
 async def test_the_output_must_be_somewhere_else(tmp_path, monkeypatch, bundle, file):
@@ -294,6 +325,110 @@ async def test_paths_complete(tmp_path, monkeypatch, bundle, file):
         await driver.sees("inner.parquet")
         await driver.press(*"zzz", "enter")
         await driver.sees("There is no file")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_best_models_so_far_predict_during_the_run(tmp_path, monkeypatch, bundle, file, size):
+    made = []
+
+    def export(folder, out, options, receive):
+        assert options.preview
+        made.append(out)
+        shutil.copy(bundle, out)
+        receive(ExportStage(stage="writing the preliminary bundle"))
+        receive(PreviewWritten(path=str(out), members=3, metric="ROC AUC", score=0.8744, folds=5, planned_folds=5))
+
+    monkeypatch.setattr(preview_bundle, "run_export", export)
+    async with drive(tmp_path, monkeypatch, recordings.running(), size=size) as driver:
+        screen = await choose(driver, file)
+        await driver.until(lambda: screen._job.checked is not None, SECONDS)
+        await driver.sees("preliminary: ensemble of 3, ROC AUC 0.8744; the run goes on")
+        assert made == [driver.app.folder.path / "preview.tabapp"]
+        job = screen._job
+        began = []
+        monkeypatch.setattr(job, "predict", lambda path: asyncio.sleep(0, began.append(path)))
+        await driver.press("ctrl+r")
+        await driver.until(lambda: began == made)
+        assert len(made) == 1, "the ensemble is the same"
+        state = driver.app.snapshot().state
+        await driver.write(msgspec.structs.replace(state.ensemble, identity="another"))
+        await driver.press("ctrl+r")
+        await driver.until(lambda: len(began) == 2)
+        assert len(made) == 2, "a new ensemble is a new bundle"
+        # The bundle of the run takes over the file when the run ends.
+        await driver.write(finished(bundle)[-1])
+        await driver.until(lambda: screen._job is not job and screen._job.file == file)
+        await driver.until(lambda: screen._job.checked is not None, SECONDS)
+        assert "preliminary" not in driver.text()
+    assert not made[0].exists()
+
+
+async def test_missing_cells_are_imputed_by_the_command(tmp_path, monkeypatch, bundle, file):
+    ran = []
+    file.with_name("new_rows-imputed.csv").write_text("mine")
+
+    async def run(self, stage, words):
+        ran.append((stage, words))
+        self.imputed = "12 cells filled in new_rows-imputed.csv: 'age' (12)."
+
+    async with drive(tmp_path, monkeypatch, finished(bundle)) as driver:
+        await driver.press("6", "I")
+        await driver.until(lambda: any("choose the file to impute first" in toast for toast in driver.toasts()))
+        await choose(driver, file)
+        monkeypatch.setattr(Prediction, "_run", run)
+        await driver.press("I")
+        await driver.until(lambda: isinstance(driver.app.screen, Choice))
+        await driver.sees("By a transformer trained on the file, with its uncertainty")
+        await driver.press(*"uncert", "enter")
+        await driver.until(lambda: isinstance(driver.app.screen, Ask))
+        await driver.press("enter")
+        await driver.sees("press enter once more to replace it")
+        assert not ran
+        await driver.press("enter")
+        await driver.sees("✓ 12 cells filled")
+        output = str(file.with_name("new_rows-imputed.csv"))
+        assert ran == [
+            ("imputing missing cells", ["tabapp", "impute", str(file), "--uncertainty", "-o", output]),
+        ]
+
+
+async def test_an_imputation_that_cannot_be_done_is_one_sentence(tmp_path, file):
+    job = Prediction(lambda: None)
+    job.choose(file)
+    await job.impute(["tabapp", "impute", str(file), "-o", str(tmp_path / "nowhere" / "out.csv")])
+    assert not job.imputed
+    assert "nowhere" in job.trouble
+    assert not job.at_work
+
+
+def test_new_rows_are_compared_in_the_bins_of_training():
+    evaluation = ev.EvaluationReady(
+        n_rows=100, positive="yes",
+        calibration=(ReliabilityBin(predicted=0.05, observed=0.1, low=0.0, high=0.2, count=60),
+                     ReliabilityBin(predicted=0.95, observed=0.9, low=0.8, high=1.0, count=40)),
+    )  # fmt: skip
+    found = Distribution(target="outcome", label="yes", counts=(15,) + (0,) * 18 + (5,))
+    facts = SpreadFacts(found, evaluation, 0.3)
+    panel = Spread("New rows")
+    panel.on_facts(facts)
+    assert "over training" in str(panel.border_title)
+    text = "\n".join(line.plain for line in panel.draw(facts, 50, 10))
+    # 15 of 20 new rows are in the lowest tenth.
+    assert "0.75" in text
+    assert "● new rows  ◆ training" in text
+    classes = SpreadFacts(
+        Distribution(target="kind", classes=(("a", 30), ("b", 10))),
+        ev.EvaluationReady(n_rows=10, labels=("a", "b"), confusion=((4, 1), (1, 4))),
+        None,
+    )
+    lines = [line.plain.split() for line in panel.draw(classes, 60, 5)]
+    assert [(line[0], line[-3:]) for line in lines] == [
+        ("a", ["75%", "training", "50%"]),
+        ("b", ["25%", "training", "50%"]),
+    ]
+    prices = ev.EvaluationReady(n_rows=10, density=((4, 0), (1, 5)), density_range=(0.0, 100.0))
+    far = SpreadFacts(Distribution(target="price", low=150.0, high=250.0, counts=(1, 1)), prices, None)
+    assert "New rows" not in "\n".join(line.plain for line in panel.draw(far, 50, 10))
 
 
 def test_the_default_output_is_next_to_the_file(tmp_path):
