@@ -13,8 +13,15 @@ from tabapp.tui.content import Content, flat
 Facts = TypeVar("Facts")
 
 
-def set_titles(widget: Widget, title: str | None = None, subtitle: str | None = None) -> None:
-    """Set the border titles of a widget to printable text without markup. Setting an unchanged title costs nothing."""
+def set_titles(
+    widget: Widget, title: str | None = None, subtitle: str | None = None, *, is_stale: bool = False
+) -> None:
+    """Set the border titles of a widget to printable text without markup. Setting an unchanged title costs nothing.
+
+    Args:
+        is_stale: what is shown is preliminary, or of something that the run has replaced; the title has the color of a warning.
+    """
+    widget.set_class(is_stale, "-stale")
     for name, text in (("border_title", title), ("border_subtitle", subtitle)):
         shown = getattr(widget, f"_{name}")
         text = None if text is None else one_line(text)

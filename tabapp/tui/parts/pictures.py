@@ -120,7 +120,8 @@ class Pictures(Panel[PictureFacts]):
         for glyph, card in zip(GLYPHS, cards, strict=False):
             mark = f"{glyph} " if len(cards) > 1 else ""
             title += f" · {mark}of {card.evaluated}" if card.evaluated else ""
-        set_titles(self, title, f"←/→ chart {facts.place + 1} of {len(facts.strip)}")
+        is_stale = any(card.evaluated for card in cards)
+        set_titles(self, title, f"←/→ chart {facts.place + 1} of {len(facts.strip)}", is_stale=is_stale)
 
     def draw(self, facts: PictureFacts, width: int, height: int) -> list[Content]:
         strip = strip_lines(facts, width, 2 if height >= TALL else 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -83,6 +84,11 @@ def clock_time(seconds: float) -> str:
     whole = int(seconds)
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def made_at(event: ev.Described) -> str:
+    """The time of day at which a result was computed."""
+    return time.strftime("%H:%M:%S", time.localtime(event.t))
 
 
 def short_seconds(seconds: float) -> str:

@@ -14,7 +14,7 @@ from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import Panel, set_titles
 from tabapp.tui.parts.pictures import ends, framed, layered
 from tabapp.tui.parts.table import Column, Row, Table
-from tabapp.tui.viewmodels.texts import MUTED, brief, count
+from tabapp.tui.viewmodels.texts import MUTED, brief, count, made_at
 from tabapp.tui.widgets.explanation import GROUP
 
 STYLES = ("$primary", "$secondary", "$accent")
@@ -62,7 +62,7 @@ class Effects(Panel[EffectFacts]):
 
     def on_facts(self, facts: EffectFacts) -> None:
         title = f"Effect of {facts.feature}" if facts.feature else "Effect"
-        set_titles(self, f"{title} · {facts.earlier}" if facts.earlier else title)
+        set_titles(self, f"{title} · {facts.earlier}" if facts.earlier else title, is_stale=bool(facts.earlier))
 
     def draw(self, facts: EffectFacts, width: int, height: int) -> list[Content]:
         effect = facts.effect
@@ -177,7 +177,8 @@ class WeakSlices(Table):
         set_titles(
             self,
             f"Largest errors{of} · {ready.measure} {format_score(ready.overall)} in all",
-            f"{found} · {ready.tested} slices of {count(ready.n_rows, 'row')}",
+            f"{found} · {ready.tested} slices of {count(ready.n_rows, 'row')} · {made_at(ready)}",
+            is_stale=bool(earlier),
         )
         self.set_empty("No slice is worse than the rest beyond what chance explains.")
         wrong = any(row.share_wrong is not None for row in ready.rows)

@@ -16,7 +16,7 @@ from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import Panel, set_titles
 from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.viewmodels.attention_choice import attention_note, kind_of, more_notes
-from tabapp.tui.viewmodels.texts import MUTED, signed
+from tabapp.tui.viewmodels.texts import MUTED, made_at, signed
 from tabapp.tui.widgets.importance import ImportanceFacts, importance_facts
 
 BOTH_BARS_WIDTH = 70
@@ -139,8 +139,15 @@ class Explanation(Table):
         if attention and ready.attention_model is not None:
             kind = kind_of(state, ready.attention_model)
             title += f" · m {kind} of {title_of(state, ready.attention_model)}"
-        title += f" · {facts.title}" if earlier_subject(ready, state.leaderboard) else ""
-        set_titles(self, title, f"{measured(ready, 'features')} · {ready.n_rows:,} held-out rows")
+        is_stale = ready.preliminary or bool(earlier_subject(ready, state.leaderboard))
+        preliminary = "preliminary, of " if ready.preliminary else ""
+        title += f" · {preliminary}{facts.title}" if is_stale else ""
+        set_titles(
+            self,
+            title,
+            f"{measured(ready, 'features')} · {ready.n_rows:,} held-out rows · {made_at(ready)}",
+            is_stale=is_stale,
+        )
         dependence = state.result(DependenceReady)
         grouped = grouped_rows(ready.rows, dependence, self._opened)
         rows = ranked(grouped) if sort == "permutation" else sorted(grouped, key=lambda row: -(row.attention or 0.0))

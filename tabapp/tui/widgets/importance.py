@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from tabapp import charts
 from tabapp.findings import ImportanceRow
 from tabapp.run.record import events as ev
+from tabapp.run.record.belonging import earlier_subject
 from tabapp.run.record.importance_notes import UNSTABLE, is_incomplete, largest, measured, notes, ranked
 from tabapp.run.record.state import RunState, subject_of
 from tabapp.tui.chrome.actions import phase_of
 from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import Panel, set_titles
-from tabapp.tui.viewmodels.texts import MUTED, signed
+from tabapp.tui.viewmodels.texts import MUTED, made_at, signed
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class ImportanceFacts:
     importances: ev.ImportancesReady | None
     title: str
     waiting: str
+    is_stale: bool = False
+    """They are preliminary, or of a model that has a better trial by now."""
 
 
 def importance_facts(state: RunState) -> ImportanceFacts:
@@ -31,21 +34,34 @@ def importance_facts(state: RunState) -> ImportanceFacts:
         if phase_of(state) == "after"
         else "Preliminary importances follow when the first model has all of its folds."
     )
-    title = subject_of(state, state.importances) if state.importances else ""
-    if state.importances is not None and state.importances.preliminary:
-        trial = state.importances.trial
-        title = f"preliminary, of {title}" + (f" #{trial}" if trial is not None and "(" not in title else "")
-    return ImportanceFacts(importances=state.importances, title=title, waiting=waiting)
+    found = state.importances
+    if found is None:
+        return ImportanceFacts(None, "", waiting)
+    title = subject_of(state, found)
+    if found.preliminary:
+        title += f" #{found.trial}" if found.trial is not None and "(" not in title else ""
+    is_stale = found.preliminary or bool(earlier_subject(found, state.leaderboard))
+    return ImportanceFacts(found, title, waiting, is_stale)
 
 
 class Importances(Panel[ImportanceFacts]):
     """The most important features of the best model by permutation, with their share of attention."""
 
     def on_facts(self, facts: ImportanceFacts) -> None:
-        title = f"Importance · {facts.title}" if facts.title else "Importance"
         found = facts.importances
-        measures = "" if found is None else "permutation · attention"
-        set_titles(self, title, measured(found) if found is not None and is_incomplete(found) else measures)
+        if found is None:
+            set_titles(self, "Importance", "")
+            return
+        if found.preliminary:
+            set_titles(self, "Importance · preliminary", f"of {facts.title} · {found.n_rows:,} rows", is_stale=True)
+            return
+        part = f"{measured(found)} · " if is_incomplete(found) else ""
+        set_titles(
+            self,
+            f"Importance · {facts.title}",
+            f"{part}{found.n_rows:,} rows · {made_at(found)}",
+            is_stale=facts.is_stale,
+        )
 
     def draw(self, facts: ImportanceFacts, width: int, height: int) -> list[Content]:
         if facts.importances is None:

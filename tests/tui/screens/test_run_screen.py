@@ -197,3 +197,37 @@ def test_a_trial_with_some_folds_is_running_only_while_a_fold_is_in_progress():
     assert {(row.model, row.trial) for row in rows if row.status == "running"} == active
     ended = all_trials(replay(events_of("wine")[:-40]))
     assert all(row.folds < row.n_folds for row in ended if row.status == "incomplete")
+
+
+async def test_escape_ends_a_zoom_before_it_hides_the_result(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.finished(), now=130.0, attach=True) as driver:
+        await driver.sees("─ Result ─")
+        await driver.press("z")
+        await driver.until(lambda: "─ Result ─" not in driver.text())
+        await driver.press("escape")
+        await driver.sees("─ Result ─")
+
+
+async def test_preliminary_importances_name_their_model_and_are_marked(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        found = msgspec.structs.replace(recordings.importances(recordings.START + 76), trial=1)
+        await driver.write(msgspec.structs.replace(found, preliminary=True))
+        await driver.sees("Importance · preliminary", "of CatBoost #1 · 891 rows")
+        panel = driver.app.screen.query_one("#importances")
+        assert panel.has_class("-stale")
+        await driver.write(msgspec.structs.replace(found, t=recordings.START + 77))
+        await driver.sees("Importance · CatBoost ─")
+        assert not panel.has_class("-stale")
+
+
+def test_preliminary_importances_stay_if_the_end_has_no_time_for_others():
+    found = recordings.importances(1.0)
+    events = [
+        msgspec.structs.replace(found, preliminary=True),
+        msgspec.structs.replace(found, rows=()),
+    ]
+    state = replay([msgspec.structs.replace(event, seq=n) for n, event in enumerate(events, 1)])
+    assert state.importances is not None
+    assert state.importances.rows
+    final = msgspec.structs.replace(found, seq=3)
+    assert replay([msgspec.structs.replace(events[0], seq=1), final]).importances == final
