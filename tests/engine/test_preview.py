@@ -1,4 +1,4 @@
-"""The preliminary bundle of a run that goes on."""
+"""The preliminary bundle of a run in progress."""
 
 from __future__ import annotations
 

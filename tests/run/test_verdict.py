@@ -98,7 +98,7 @@ def test_differences_of_an_earlier_ensemble_are_not_shown():
 )
 def test_the_level_depends_on_the_best_constant_prediction(baseline, level, words):
     found = verdict(state_of(*([baseline] if baseline else [])))
-    assert (found.level, words in found.judgement) == (level, True)
+    assert (found.level, words in found.judgment) == (level, True)
 
 
 def test_an_interrupted_run_says_so_and_a_partial_score_is_marked():
@@ -131,7 +131,7 @@ def test_a_recorded_run_on_a_random_target_is_no_better_than_a_constant():
     found = verdict(replay(events_of(HOPELESS)))
     assert found.level == "none"
     assert found.word == "No better than a constant prediction"
-    assert "The columns say little about chance" in found.judgement
+    assert "The columns say little about chance" in found.judgment
 
 
 def test_the_way_to_a_perfect_score():

@@ -9,9 +9,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from tabapp.engine.analyses.finished_run import FinishedRun
-from tabapp.engine.analyses.fold_models import FoldModels
 from tabapp.engine.analyses.importances import MOST_ROWS
 from tabapp.engine.fit.candidates import Candidate
+from tabapp.engine.loop.fold_models import FoldModels
 from tabapp.engine.schedule.competition import Competition
 from tabapp.errors import TabappError, UsageError, did_you_mean
 from tabapp.explain.agreement import rank_correlation

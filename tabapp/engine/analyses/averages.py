@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tabapp.engine.analyses.fold_models import FoldModels
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.fit.numbering import UsableRows
+from tabapp.engine.loop.fold_models import FoldModels
 from tabapp.ensemble.averaging import LEAST_FOLDS, NO_AVERAGING, Averaging, averaging_of
 
 MOST_ROWS, MOST_CELLS = 1_000, 20_000

@@ -4,9 +4,9 @@ attention maps.
 
 from __future__ import annotations
 
-from tabapp.engine.analyses.fold_models import FoldModels
 from tabapp.engine.analyses.importances import MOST_ROWS
 from tabapp.engine.fit.candidates import Candidate
+from tabapp.engine.loop.fold_models import FoldModels
 from tabapp.explain.attention import column_maps
 from tabapp.explain.dependence import association_matrix, groups_of, strata_of
 from tabapp.explain.evaluation import rounded, sample_rows, with_rounded

@@ -17,11 +17,11 @@ import numpy.typing as npt
 from tabapp import files
 from tabapp.bundle.files.contents import Contents, open_bundle
 from tabapp.bundle.writing.write import CandidateSource
-from tabapp.engine.analyses.fold_models import FoldModels
 from tabapp.engine.fit.candidates import Candidate, Scorer, read_results
 from tabapp.engine.fit.features import RunFeatures
 from tabapp.engine.fit.numbering import UsableRows
 from tabapp.engine.fit.run_data import RunData
+from tabapp.engine.loop.fold_models import FoldModels
 from tabapp.engine.loop.recovery import BROKEN
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.errors import TabappError, UsageError

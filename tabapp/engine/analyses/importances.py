@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from tabapp import metrics
-from tabapp.engine.analyses.fold_models import FoldModels
 from tabapp.engine.fit.candidates import Candidate
+from tabapp.engine.loop.fold_models import FoldModels
 from tabapp.engine.schedule.competition import Competition
 from tabapp.errors import DataError
 from tabapp.explain.agreement import agreement, combine

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from tabapp.engine.analyses.fold_models import FoldModels
 from tabapp.engine.fit.candidates import Scorer
 from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.loop.board import Selected
+from tabapp.engine.loop.fold_models import FoldModels
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.schedule.competition import Competition
 from tabapp.explain.effects import effects

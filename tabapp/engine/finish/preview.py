@@ -1,4 +1,4 @@
-"""The bundle of the best models so far, of a run that goes on."""
+"""The bundle of the best models so far, of a run in progress."""
 
 from __future__ import annotations
 

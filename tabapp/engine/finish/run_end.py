@@ -25,13 +25,13 @@ from tabapp.engine.analyses.attention_importances import AttentionOfRun, attenti
 from tabapp.engine.analyses.averages import averaging_of_ensemble
 from tabapp.engine.analyses.dependences import find_attention, find_dependence, find_interactions
 from tabapp.engine.analyses.finished_run import save_prediction
-from tabapp.engine.analyses.fold_models import FoldModels
 from tabapp.engine.analyses.importances import compute_importances, importances_json
 from tabapp.engine.analyses.slices_and_effects import find_effects, find_slices
 from tabapp.engine.finish.bundle_copy import copy_bundle
 from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.loop.board import Selected
 from tabapp.engine.loop.clock import Clock, export_seconds
+from tabapp.engine.loop.fold_models import FoldModels
 from tabapp.engine.machine.contention import Contention
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.plan.write_rows import read_sample

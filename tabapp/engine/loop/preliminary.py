@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tabapp.engine.analyses.fold_models import FoldModels
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.loop.board import Board
+from tabapp.engine.loop.fold_models import FoldModels
 from tabapp.engine.loop.time_share import Allowance
 from tabapp.explain.agreement import combine
 from tabapp.explain.permutation import permutation_importance

@@ -27,7 +27,7 @@ class ExportOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         limit_ms: processor time to predict `limit_rows` rows, which the ensemble is selected for; None for no limit.
         distill: train one model of this name to imitate the ensemble.
         half: store weights in half precision where predictions hardly change.
-        preview: the best models so far of a run that goes on; the other fields do not apply.
+        preview: the best models so far of a run in progress; the other fields do not apply.
     """
 
     refit: bool = False

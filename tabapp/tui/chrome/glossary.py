@@ -78,7 +78,7 @@ WORDS: tuple[tuple[str, str], ...] = (
     ("fold", "an equal part of the rows, predicted by a fit on the others"),
     ("hyperparameter", "a setting of a model from before training, as its depth"),
     ("importance", "loss of score when the values of a column are shuffled"),
-    ("interval", "where the score lies in 95 % of bootstrap samples of the rows"),
+    ("interval", "where the score is in 95 % of bootstrap samples of the rows"),
     ("out of fold", "predicted by a model that was not fitted on the row"),
     ("pruned", "ended early because it was clearly worse than other trials"),
     ("slice", "the rows with one value, or a range of values, of a column"),

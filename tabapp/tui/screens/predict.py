@@ -92,7 +92,7 @@ class PredictView(RunView):
 
     @property
     def _is_preliminary(self) -> bool:
-        """Whether the best models so far of a run that goes on predict."""
+        """Whether the best models so far of a run in progress predict."""
         return self.tabapp.trouble is None and can_be_previewed(self.snapshot.state)
 
     @property
@@ -121,7 +121,7 @@ class PredictView(RunView):
         return self._jobs[bundle]
 
     async def _bundle_is_made(self, job: Prediction) -> bool:
-        """Whether there is a bundle; makes the preliminary one of a run that goes on, again if its ensemble has changed."""
+        """Whether there is a bundle; makes the preliminary one of a run in progress, again if its ensemble has changed."""
         if not self._is_preliminary:
             return True
 
@@ -142,7 +142,7 @@ class PredictView(RunView):
             return ""
         made = self._preview.made
         known = f": {preview_text(made)}" if made is not None else ": the best models so far"
-        return f"preliminary{known}; the run goes on"
+        return f"preliminary{known}; the run continues"
 
     @property
     def is_at_work(self) -> bool:

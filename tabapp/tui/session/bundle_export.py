@@ -68,10 +68,10 @@ def ask_for_export(app: Host, suffix: str = ".tabapp") -> None:
 
 
 def _ask_for_preview(app: Host) -> None:
-    """Ask where to write the best models so far of a run that goes on."""
+    """Ask where to write the best models so far of a run in progress."""
     default = f"./{Path(app.config.data).name.split('.')[0]}-preliminary.tabapp"
     asked: set[Path] = set()
-    message = "The run goes on, so this bundle is preliminary: it has the best models so far. Write it to"
+    message = "The run continues, so this bundle is preliminary: it has the best models so far. Write it to"
     dialog = Ask("Export a preliminary bundle", message, default, lambda text: _checked(app, text, default, asked))
 
     def export(path: str | None) -> None:
@@ -93,7 +93,7 @@ async def _preview(app: Host, path: Path) -> None:
     except TabappError as error:
         app.notify(str(error), title="Not exported", severity="error")
         return
-    app.notify(f"Preliminary: {preview_text(made[-1])}. The run goes on.", title=f"Saved {path}", timeout=8)
+    app.notify(f"Preliminary: {preview_text(made[-1])}. The run continues.", title=f"Saved {path}", timeout=8)
 
 
 def _checked(app: Host, text: str, default: str, asked: set[Path]) -> str:

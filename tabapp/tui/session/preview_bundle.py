@@ -1,4 +1,4 @@
-"""The preliminary bundle of a run that goes on: the best models so far, made when a screen needs it."""
+"""The preliminary bundle of a run in progress: the best models so far, made when a screen needs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PREVIEW = "preview.tabapp"
 
 
 def can_be_previewed(state: RunState) -> bool:
-    """Whether a run that goes on has a model with a score on all of its folds, so that a preliminary bundle can be made."""
+    """Whether a run in progress has a model with a score on all of its folds, so that a preliminary bundle can be made."""
     return state.finished is None and state.ensemble is not None
 
 

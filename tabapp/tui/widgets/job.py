@@ -23,7 +23,7 @@ BAR_CELLS = 20
 @dataclass(frozen=True)
 class Facts:
     """The facts of the panel; `lacking` explains why there is no bundle, `trust` is empty if no signature is checked, and
-    `preliminary` says which models predict while the run goes on."""
+    `preliminary` says which models predict while the run continues."""
 
     lacking: str
     file: str

@@ -64,7 +64,7 @@ async def test_runs_and_tables_are_listed_with_the_runs_of_each_table(tmp_path, 
         assert driver.app.screen.query_one(Runs).has_focus
 
 
-async def test_a_newcomer_stands_on_the_first_table_and_enter_opens_its_plan(tmp_path, place):
+async def test_a_newcomer_starts_at_the_first_table_and_enter_opens_its_plan(tmp_path, place):
     async with at_door(tmp_path / "runs") as driver:
         await driver.until(lambda: driver.app.screen.query_one(FilesHere).has_focus)
         await driver.sees("No runs yet. Choose a file")

@@ -342,7 +342,7 @@ async def test_the_best_models_so_far_predict_during_the_run(tmp_path, monkeypat
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size) as driver:
         screen = await choose(driver, file)
         await driver.until(lambda: screen._job.checked is not None, SECONDS)
-        await driver.sees("preliminary: ensemble of 3, ROC AUC 0.8744; the run goes on")
+        await driver.sees("preliminary: ensemble of 3, ROC AUC 0.8744; the run continues")
         assert made == [driver.app.folder.path / "preview.tabapp"]
         job = screen._job
         began = []
