@@ -11,7 +11,8 @@ CELLS: dict[str, dict[str, str]] = {
         "Model": "the number after # is its best trial so far; trial 0 has the default hyperparameters",
         SCORE: "out-of-fold score: each of the {rows} rows is predicted by a model that was not fitted on it",
         "± 95%": "half of the 95 % bootstrap interval of the score over {rows} rows; models within it do not differ clearly",
-        "Fit": "training time of all folds of the best trial",
+        "Folds": "score of each fold of the best trial, higher is better; … is in progress, · is missing",
+        "Fit": "training time of all folds of the best trial; ~ is the expected time of one fold",
         "Status": "trials so far, what runs now, or why the model does not run; ◆ marks members of the ensemble",
     },
     "models": {
@@ -62,6 +63,7 @@ SIGNS: tuple[tuple[str, str], ...] = (
     ("◆", "a member of the ensemble, and the second of two compared models"),
     ("◇", "excluded from the ensemble by you"),
     ("◔", "a score of only some folds"),
+    ("≈", "not clearly behind the ensemble, with the difference on the same rows"),
     ("~", "the best so far of a first fold in training, on its validation rows"),
     ("●", "marked, running, or the present value"),
     ("⊘", "pruned: clearly worse than trials before"),

@@ -121,7 +121,7 @@ class Trials(Table):
             Column("#", "right", width=3),
             Column("Model", width=max([5, *(len(row.title) for row in rows)])),
             Column(metric, "right", width=max(len(metric), 8)),
-            Column("Status", width=11),
+            Column("Status", width=15),
             Column("Time", "right", width=5, priority=1),
             Column("Parameters", width=30, flexible=True),
         )
