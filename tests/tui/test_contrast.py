@@ -6,6 +6,7 @@ import pytest
 from rich.color import ColorSystem
 from rich.console import Console
 from textual.color import Color
+from textual.command import CommandList
 from textual.theme import BUILTIN_THEMES
 
 from tabapp.tui.chrome.contrast import READABLE, TEXT_COLORS, contrast, readable, surfaces
@@ -74,6 +75,20 @@ async def test_the_cursor_is_seen_without_shades(tmp_path, monkeypatch, theme, l
         await driver.until(lambda: isinstance(driver.app.screen, Choice))
         options = driver.app.screen.query_one(Table)
         await driver.until(lambda: all(style.reverse for style in row_styles(driver, options, 0)))
+
+
+@pytest.mark.parametrize("limits", ["-sixteen", "-no-color"])
+async def test_the_chosen_line_of_the_palette_is_seen_without_shades(tmp_path, monkeypatch, limits) -> None:
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        driver.app.set_class(True, limits)
+        await driver.press("ctrl+p")
+        await driver.palette_is_full()
+        options = driver.app.screen.query_one(CommandList)
+        options.highlighted = 0
+        await driver.pilot.pause()
+        underlined = [any(segment.style.underline for segment in options.render_line(y)) for y in range(6)]
+        assert underlined[0]
+        assert not all(underlined)
 
 
 async def test_no_color_is_noticed(tmp_path, monkeypatch) -> None:
