@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tabapp.run.protocol.prediction import Distribution
 
@@ -27,7 +27,7 @@ class Distributions:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._numbers: list[Any] = []
+        self._numbers: list[pl.Series] = []
         self._classes: Counter[str] = Counter()
 
     def add(self, predictions: pl.DataFrame) -> None:
@@ -39,7 +39,7 @@ class Distributions:
             self._classes.update(predictions["prediction"].cast(pl.String).drop_nulls().to_list())
         else:
             name = "prediction" if schema.task == "regression" else f"probability_{schema.classes[1]}"
-            self._numbers.append(predictions[name].cast(pl.Float32).to_numpy())
+            self._numbers.append(predictions[name].cast(pl.Float32).drop_nulls())
 
     def clear(self) -> None:
         """Forget all rows."""
@@ -48,21 +48,30 @@ class Distributions:
 
     def result(self) -> Distribution | None:
         """The distribution; None without a row."""
-        import numpy as np
+        import polars as pl
 
         schema = self._schema
         if schema.task == "multiclass":
             counts = tuple((label, self._classes[label]) for label in schema.classes)
             return Distribution(target=schema.target, classes=counts) if self._classes else None
-        numbers = np.concatenate(self._numbers) if self._numbers else np.zeros(0, dtype=np.float32)
-        numbers = numbers[np.isfinite(numbers)]
+        numbers = pl.concat(self._numbers) if self._numbers else pl.Series([], dtype=pl.Float32)
+        numbers = numbers.filter(numbers.is_finite())
         if not len(numbers):
             return None
         is_number = schema.task == "regression"
-        low, high = (float(numbers.min()), float(numbers.max())) if is_number else (0.0, 1.0)
-        counts, _ = np.histogram(numbers, NUMBER_BINS if is_number else PROBABILITY_BINS, (low, high))
+        low, high = _extent(numbers) if is_number else (0.0, 1.0)
+        bins = [0] * (NUMBER_BINS if is_number else PROBABILITY_BINS)
+        scale = len(bins) / (high - low) if high > low else 0.0
+        places = ((numbers - low) * scale).floor().clip(0, len(bins) - 1).cast(pl.UInt32)
+        for place, number in places.value_counts().iter_rows():
+            bins[place] = number
         label = "" if is_number else schema.classes[1]
-        return Distribution(target=schema.target, label=label, low=low, high=high, counts=tuple(counts.tolist()))
+        return Distribution(target=schema.target, label=label, low=low, high=high, counts=tuple(bins))
+
+
+def _extent(numbers: pl.Series) -> tuple[float, float]:
+    ordered = numbers.sort()
+    return float(ordered[0]), float(ordered[-1])
 
 
 def inputs_of(rows: pl.DataFrame, schema: Schema, n_rows: int) -> tuple[Sequence[str], Sequence[Sequence[str | None]]]:

@@ -135,13 +135,14 @@ class Explanation(Table):
             return
         attention = any(row.attention is not None for row in ready.rows)
         sort = self.sort if attention else "permutation"
-        title = f"Importance · sorted by {sort}" + (" · a swaps" if attention else "")
+        is_stale = ready.preliminary or bool(earlier_subject(ready, state.leaderboard))
+        preliminary = "preliminary, of " if ready.preliminary else ""
+        # A long title is cut at its end.
+        of = f"{preliminary}{facts.title} · " if is_stale else ""
+        title = f"Importance · {of}sorted by {sort}" + (" · a swaps" if attention else "")
         if attention and ready.attention_model is not None:
             kind = kind_of(state, ready.attention_model)
             title += f" · m {kind} of {title_of(state, ready.attention_model)}"
-        is_stale = ready.preliminary or bool(earlier_subject(ready, state.leaderboard))
-        preliminary = "preliminary, of " if ready.preliminary else ""
-        title += f" · {preliminary}{facts.title}" if is_stale else ""
         set_titles(
             self,
             title,

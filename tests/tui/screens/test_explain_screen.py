@@ -169,6 +169,13 @@ async def test_the_help_says_what_misleads(tmp_path, monkeypatch, text):
         await driver.until(lambda: text in driver.app.screen._text.plain)
 
 
+async def test_preliminary_importances_say_of_which_model_they_are(tmp_path, monkeypatch):
+    found = msgspec.structs.replace(recordings.importances(0.0), preliminary=True)
+    async with drive(tmp_path, monkeypatch, [*recordings.running(), found]) as driver:
+        await driver.press("5")
+        await driver.sees("Importance · preliminary, of CatBoost")
+
+
 async def test_a_group_is_one_row_that_opens(tmp_path, monkeypatch):
     group = DependenceReady(
         model="catboost",
