@@ -272,7 +272,8 @@ class LightGBM(BoostingPlugin):
 
         NOTE[DIFF]: learning rates are not lower than `slowest_rate`, instead of 0.005, and an L1 penalty is for classes only (see
         `portfolio`). On 13 tables, random configurations have 1.08 times the error of the defaults, those of
-        Table 6 of Gorishniy et al. 2021 (XGBoost) with LightGBM's names 1.33 times (`benchmarks/results/booster_spaces.json`).
+        Table 6 of Gorishniy et al. 2021 (XGBoost), narrowed and with LightGBM's names, 1.33 times
+        (`benchmarks/results/booster_spaces.json`).
         """
         return LightGBMParams(
             loss=suggested_loss(trial, task, shape),
