@@ -138,3 +138,11 @@ def test_the_way_to_a_perfect_score():
     assert skill(0.75, 0.5, greater_is_better=True) == pytest.approx(0.5)
     assert skill(5.0, 20.0, greater_is_better=False) == pytest.approx(0.75)
     assert skill(3.0, 0.0, greater_is_better=True) is None
+
+
+def test_a_model_that_looks_better_on_some_folds_is_named():
+    state = state_of(BASELINE)
+    ahead = msgspec.structs.replace(LIGHTGBM_ROW, model="mlp", title="MLP", rank=3, score=0.95, folds=2)
+    assert "looks better on" not in texts(state)
+    found = texts(msgspec.structs.replace(state, leaderboard=(*ROWS, ahead)))
+    assert f"MLP looks better on 2 of {PLAN.folds} folds (0.9500), but was not completed." in found

@@ -140,6 +140,7 @@ def _facts(state: RunState, best: ev.LeaderboardRow, plan: ev.PlanMade) -> Itera
     if finished is not None and finished.test_score is not None:
         yield Fact("Test file", f"{plan.metric_title} {format_score(finished.test_score)}")
     yield from _single(state, best)
+    yield from _unfinished(state, best, plan)
     if found is None or found.is_behind:
         yield from _time(state, plan)
     yield from _calibration(state, best)
@@ -176,6 +177,17 @@ def _single(state: RunState, best: ev.LeaderboardRow) -> Iterator[Fact]:
             "Single model",
             f"{single.title} alone looks better ({difference}){speed}. {WHY_BETTER.format(trials=trials)}",
         )
+
+
+def _unfinished(state: RunState, best: ev.LeaderboardRow, plan: ev.PlanMade) -> Iterator[Fact]:
+    """The model whose first folds look better than the result, which covers more folds."""
+    sign = 1 if plan.greater_is_better else -1
+    ahead = [row for row in state.leaderboard if row.score is not None and row.folds < best.folds]
+    ahead = [row for row in ahead if sign * (row.score or 0.0) > sign * (best.score or 0.0)]
+    if ahead:
+        row = max(ahead, key=lambda row: (row.folds, sign * (row.score or 0.0)))
+        text = f"{row.title} looks better on {folds_text(row, plan.folds)} ({format_score(row.score)}), but was not completed."
+        yield Fact("Unfinished", text, "warn")
 
 
 def _time(state: RunState, plan: ev.PlanMade) -> Iterator[Fact]:

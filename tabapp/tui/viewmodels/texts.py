@@ -12,7 +12,7 @@ from typing import Literal
 
 from tabapp.run.analyses.threshold import ThresholdChosen
 from tabapp.run.record import events as ev
-from tabapp.run.record.score_text import decimals, folds_text, score_with_folds
+from tabapp.run.record.score_text import folds_text, score_with_folds, written_like
 from tabapp.run.record.state import RunState, is_partial
 from tabapp.run.texts.progress import progress_of
 from tabapp.tui.chrome.actions import Phase, has_started, phase_of
@@ -140,7 +140,7 @@ def score_margin(row: ev.LeaderboardRow) -> str:
     """Half the width of a score's 95 % interval, with as many digits as the score."""
     if row.low is None or row.high is None or row.score is None:
         return "—"
-    return f"±{(row.high - row.low) / 2:.{decimals(row.score)}f}"
+    return f"±{written_like((row.high - row.low) / 2, row.score)}"
 
 
 def brief(value: object) -> str:
