@@ -209,7 +209,13 @@ class Board:
         """An ensemble of the moment, with its difference from the best single model."""
         best = min(complete, key=lambda candidate: (self.scorer.loss(candidate), candidate.key))
         found = compare_ensemble(
-            selected, [best], self.scorer, self.plan.metric, seed=self.plan.seed, n_resamples=FEW_RESAMPLES
+            selected,
+            [best],
+            self.scorer,
+            self.plan.metric,
+            identity=selected.identity,
+            seed=self.plan.seed,
+            n_resamples=FEW_RESAMPLES,
         )
         return replace_fields(selected, compared=found)
 
@@ -220,7 +226,15 @@ class Board:
         best = [self.competition.best_of(name) for name in self.competition.models]
         ordered = sorted((c for c in best if c is not None), key=lambda c: (self.scorer.loss(c), c.key))
         plan = self.plan
-        return compare_ensemble(self.selected, ordered, self.scorer, plan.metric, seed=plan.seed, deadline=deadline)
+        return compare_ensemble(
+            self.selected,
+            ordered,
+            self.scorer,
+            plan.metric,
+            identity=self.selected.identity,
+            seed=plan.seed,
+            deadline=deadline,
+        )
 
     def select_now(self) -> Selected | None:
         """Select the ensemble from all candidates, and wait for it."""

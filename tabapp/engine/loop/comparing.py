@@ -6,19 +6,18 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from tabapp import metrics
 from tabapp.engine.fit.candidates import Candidate, Scorer
+from tabapp.ensemble.averaging import Averaging
 from tabapp.metrics.metric import Metric
+from tabapp.models.contract import Floats
 from tabapp.run.record import events as ev
 from tabapp.run.record.undefined import defined
-
-if TYPE_CHECKING:
-    from tabapp.engine.loop.board import Selected
 
 RESAMPLES, FEW_RESAMPLES = 200, 50
 """Bootstrap resamples at the end of a run, and while it selects ensembles that are replaced soon."""
@@ -30,12 +29,24 @@ WIDTH = 1.96
 Array = npt.NDArray[Any]
 
 
+class Ensemble(Protocol):
+    """What is compared: the out-of-fold predictions of the `covered` rows, and how its fold models are averaged."""
+
+    @property
+    def prediction(self) -> Floats: ...
+    @property
+    def covered(self) -> npt.NDArray[np.bool_]: ...
+    @property
+    def averaging(self) -> Averaging: ...
+
+
 def compare_ensemble(
-    selected: Selected,
+    selected: Ensemble,
     candidates: Sequence[Candidate],
     scorer: Scorer,
     metric: str,
     *,
+    identity: str,
     seed: int,
     n_resamples: int = RESAMPLES,
     deadline: float | None = None,
@@ -45,6 +56,7 @@ def compare_ensemble(
     Candidates that do not cover the same rows are left out.
 
     Args:
+        identity: that of the row of the ensemble on the leaderboard.
         deadline: `time.monotonic()` after which no further candidate is compared.
     """
     covered = selected.covered
@@ -61,7 +73,7 @@ def compare_ensemble(
             names = {"model": candidate.model, "trial": candidate.trial, "identity": candidate.identity}
             rows.append(paired.difference(prediction[covered], **names))
     known = tuple(row for row in rows if row is not None)
-    return ev.EnsembleCompared(identity=selected.identity, n_rows=len(truth), rows=known)
+    return ev.EnsembleCompared(identity=identity, n_rows=len(truth), rows=known)
 
 
 class _Paired:
@@ -71,7 +83,7 @@ class _Paired:
     """
 
     def __init__(
-        self, metric: Metric, truth: Array, weight: Array | None, selected: Selected, seed: int, n_resamples: int
+        self, metric: Metric, truth: Array, weight: Array | None, selected: Ensemble, seed: int, n_resamples: int
     ) -> None:
         self.metric, self._truth, self._weight = metric, truth, weight
         generator = np.random.default_rng(seed)

@@ -37,7 +37,7 @@ def compared(
         target=truth, weight=None, classes=classes, out_of_fold=lambda candidate: (single, covered)
     )
     selected = Selected(((candidate, 1.0),), Score(0.0, 0.0, 0.0), ensemble, covered, ensemble, averaging=averaging)
-    return compare_ensemble(selected, [candidate], cast(Any, scorer), metric, seed=0, **options)
+    return compare_ensemble(selected, [candidate], cast(Any, scorer), metric, identity="all", seed=0, **options)
 
 
 def probabilities(positive: Any) -> Any:
