@@ -15,7 +15,7 @@ from tabapp.report.verdict import verdict_parts
 from tabapp.run.record import events as ev
 from tabapp.run.record.analysis import Lines, Series
 from tabapp.run.record.score_text import folds_text, interval_text, score_with_folds, validation_of
-from tabapp.run.record.state import RunState, format_score, is_partial, subject_of, title_of
+from tabapp.run.record.state import RunState, format_score, is_partial, member_title, subject_of
 from tabapp.run.texts.differences import mark_of
 from tabapp.run.texts.mean_score import mean_score, partial_note
 from tabapp.run.texts.model_summary import summary_rows
@@ -189,7 +189,7 @@ def _plan(state: RunState) -> list[Part]:
         ("Quality", plan.quality),
         ("Device", _device(plan)),
         ("Workers", str(plan.workers)),
-        ("Seed", str(plan.seed)),
+        ("Seed", str(plan.seed) if plan.seeds == 1 else f"{plan.seed}, and {plan.seeds} seeds of each final model"),
     )
     return [Facts(rows)]
 
@@ -268,7 +268,7 @@ def _ensemble(state: RunState) -> list[Part]:
     if found is None or state.plan is None:
         return []
     members = sorted(found.members, key=lambda member: -member.weight)
-    bars = tuple(Bar(f"{title_of(state, m.model)} #{m.trial}", m.weight) for m in members)
+    bars = tuple(Bar(member_title(state, m), m.weight) for m in members)
     return [
         Text(
             f"The ensemble is a weighted mean of {len(bars)} candidate{'s' if len(bars) > 1 else ''}. Its "

@@ -40,6 +40,8 @@ class SimulatedFits:
         self.died: set[str] = set()
         """Fits whose process is found dead when they are next polled."""
         self._age: dict[str, int] = {}
+        self.seconds = 0.01
+        """What fits report."""
 
     def prepare(self, libraries: Libraries) -> None:
         self.ready.add(libraries)
@@ -79,7 +81,8 @@ class SimulatedFits:
     def _finish(self, job: FitJob) -> FitResult:
         data = RunData(self.folder)
         truth = data.held_out(job.fold).of(data.target)
-        generator = np.random.default_rng([job.trial, job.fold, job.model == "xgboost"])
+        seeds = [job.trial, job.fold, job.model == "xgboost", *([job.seed] if job.seed else [])]
+        generator = np.random.default_rng(seeds)
         noise = 0.3 if job.model == "lightgbm" else 0.4
         positive = np.clip(0.5 + 0.3 * (2 * truth - 1) + generator.normal(0, noise, len(truth)), 0.01, 0.99)
         prediction = np.column_stack([1 - positive, positive]).astype(np.float32)
@@ -89,7 +92,8 @@ class SimulatedFits:
             trial=job.trial,
             fold=job.fold,
             score=float(np.mean((positive > 0.5) == truth)) if len(np.unique(truth)) > 1 else None,
-            seconds=0.01,
+            seconds=self.seconds,
+            seed=job.seed,
             predict_seconds=0.001,
             n_rows=len(truth),
             recipe=job.recipe,

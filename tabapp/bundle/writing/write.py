@@ -54,13 +54,15 @@ class FoldSource:
     """The model of a fold on disk: the folders written by `FittedModel.save` and `FeaturePreparer.save`, with no other files.
 
     Candidates with the same recipe and fold share a `features` folder, which is stored once. `rows` are the numbers in the
-    training file of the rows passed to the fit, of a model that predicts from them.
+    training file of the rows passed to the fit, of a model that predicts from them. `seed` numbers the models of a fold that differ
+    in their random numbers only.
     """
 
     fold: int
     model: Path
     features: Path
     rows: Sequence[int] | None = None
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ def _layout_of(contents: BundleContents) -> _Layout:
         folds: list[FoldModel] = []
         for fold in candidate.folds:
             features = feature_paths.setdefault(fold.features.resolve(), f"{FEATURES}/{len(feature_paths):03d}")
-            model = f"{MODELS}/{name}/{fold.fold}"
+            model = f"{MODELS}/{name}/{fold.fold}" + (f"-{fold.seed}" if fold.seed else "")
             if model in sources:
                 raise ValueError(f"{candidate.model} #{candidate.trial} fold {fold.fold} appears twice")
             sources |= {features: fold.features, model: fold.model}

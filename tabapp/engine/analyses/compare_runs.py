@@ -201,6 +201,7 @@ def _plan_facts(run: FinishedRun) -> dict[str, str]:
             "metric",
             "validation",
             "quality",
+            "seeds",
             "device",
             "workers",
             "seed",

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tabapp import files
 from tabapp.bundle.files.contents import Contents, open_bundle
 from tabapp.bundle.writing.write import CandidateSource
-from tabapp.engine.fit.candidates import Candidate, Scorer, read_results
+from tabapp.engine.fit.candidates import Candidate, Scorer, read_further_seeds, read_results
 from tabapp.engine.fit.features import RunFeatures
 from tabapp.engine.fit.numbering import UsableRows
 from tabapp.engine.fit.run_data import RunData
@@ -80,6 +80,7 @@ class FinishedRun:
             self.features = RunFeatures(self.data, self.plan.seed, place, ready)
             self.models = FoldModels(folder, self.data, self.plan, self.features)
             self._identity = chosen.identity
+            self._seeds = {(each.model, each.trial): each.seeds for each in chosen.members}
             self.members = tuple((self._member(each.model, each.trial), each.weight) for each in chosen.members)
 
     @cached_property
@@ -225,6 +226,7 @@ class FinishedRun:
         read_results(self.folder, candidate)
         if not candidate.results:
             raise ValueError(f"the model {model} #{trial} has no fit")
+        read_further_seeds(self.folder, candidate, self._seeds.get((model, trial), 1))
         candidate.params = files.read_json(candidate.place(self.folder, min(candidate.results)) / "params.json")
         return candidate
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +33,21 @@ class Refitter:
         self._features: dict[FeatureRecipe, tuple[Features, Path]] = {}
 
     def refit(self, candidate: Candidate, weight: float) -> CandidateSource:
-        """Train a candidate on all rows."""
+        """Train a candidate on all rows, with each of its seeds."""
         results = list(candidate.results.values())
-        return self.train(
-            candidate.model,
-            candidate.trial,
-            candidate.params,
-            results[0].recipe,
-            [result.summary for result in results],
-            weight=weight,
-        )
+        sources = [
+            self.train(
+                candidate.model,
+                candidate.trial,
+                candidate.params,
+                results[0].recipe,
+                [result.summary for result in results],
+                weight=weight,
+                seed=seed,
+            )
+            for seed in range(candidate.seeds)
+        ]
+        return replace(sources[0], folds=[fold for source in sources for fold in source.folds])
 
     def train(
         self,
@@ -53,12 +59,14 @@ class Refitter:
         *,
         weight: float,
         soft: npt.NDArray[np.floating] | None = None,
+        seed: int = 0,
     ) -> CandidateSource:
         """Train a model on all rows.
 
         Args:
             summaries: of the models of the folds.
             soft: see `Split`.
+            seed: see `FoldTask`.
         """
         run = self._run
         features, state = self._features_of(recipe)
@@ -71,15 +79,16 @@ class Refitter:
             n_threads=available_cores(),
             pilots=summaries,
             soft=soft,
+            seed=seed,
         )
         trained = task.train()
-        place = self._folder / "models" / f"{model}-{trial}"
+        place = self._folder / "models" / f"{model}-{trial}-{seed}"
         place.mkdir(parents=True)
         trained.model.save(place)
         stored = None
         if registry.get(model).contains_training_rows and soft is None:
             stored = UsableRows(trained.places, len(run.data.target)).of(run.numbers).tolist()
-        return CandidateSource(model, trial, params, weight, [FoldSource(0, place, state, stored)])
+        return CandidateSource(model, trial, params, weight, [FoldSource(0, place, state, stored, seed)])
 
     def _features_of(self, recipe: FeatureRecipe) -> tuple[Features, Path]:
         """The features of all rows, and the folder of their state."""

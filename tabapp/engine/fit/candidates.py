@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -48,6 +48,7 @@ class Candidate:
     Attributes:
         n_pilots: the first folds, whose numbers of steps the others reuse; 0 if each finds its own.
         results: complete fits by fold.
+        further: complete fits of further seeds by fold, whose predictions are averaged with those of `results`.
         device: the device that its hyperparameters were chosen for, on which all of its fits run.
         status: active while more folds are wanted.
         cause: reason why it was pruned or failed.
@@ -62,6 +63,7 @@ class Candidate:
     n_folds: int
     n_pilots: int = 0
     results: dict[int, FitResult] = field(default_factory=dict[int, FitResult])
+    further: tuple[dict[int, FitResult], ...] = ()
     status: CandidateStatus = "active"
     cause: str = ""
     device: str = "cpu"
@@ -87,8 +89,18 @@ class Candidate:
 
     @property
     def seconds(self) -> float:
-        """Training time of all folds together."""
-        return sum(result.seconds for result in self.results.values())
+        """Training time of all folds and seeds together."""
+        return sum(result.seconds for results in (self.results, *self.further) for result in results.values())
+
+    @property
+    def seeds(self) -> int:
+        """Number of seeds whose predictions are averaged."""
+        return 1 + len(self.further)
+
+    @property
+    def n_fits(self) -> int:
+        """Number of fits that its predictions come from."""
+        return len(self.results) * self.seeds
 
     @property
     def missing_folds(self) -> list[int]:
@@ -121,19 +133,37 @@ class Candidate:
     @property
     def identity(self) -> str:
         """A digest of its out-of-fold predictions, by the folds and their scores."""
-        return digest(self.model, self.trial, sorted((fold, result.score) for fold, result in self.results.items()))
+        scores = sorted((fold, result.score) for fold, result in self.results.items())
+        return digest(self.model, self.trial, scores, *([self.seeds] if self.further else []))
 
-    def fit_name(self, fold: int) -> str:
-        """The id of the fit on a fold, unique in the run."""
-        return f"{self.model}-{self.trial:04d}-f{fold}"
+    def fit_name(self, fold: int, seed: int = 0) -> str:
+        """The id of the fit on a fold with a seed, unique in the run."""
+        return fit_name(self.model, self.trial, fold, seed)
 
-    def place(self, run: RunFolder, fold: int) -> Path:
-        """The folder of the fit on a fold."""
-        return (self.fits or run.fits) / self.fit_name(fold)
+    @property
+    def fit_names(self) -> list[str]:
+        """The ids of its complete fits, of all folds and seeds."""
+        return [self.fit_name(fold, seed) for fold in self.results for seed in range(self.seeds)]
+
+    def place(self, run: RunFolder, fold: int, seed: int = 0) -> Path:
+        """The folder of the fit on a fold with a seed."""
+        return (self.fits or run.fits) / self.fit_name(fold, seed)
 
     def out_of_fold(self, run: RunFolder, fold: int) -> Floats:
-        """Predictions of the held-out rows of a fold by its model."""
-        return np.load(self.place(run, fold) / "oof.npy", allow_pickle=False)
+        """Predictions of the held-out rows of a fold, averaged over the seeds."""
+        places = (self.place(run, fold, seed) / "oof.npy" for seed in range(self.seeds))
+        return mean_of_seeds([np.load(place, allow_pickle=False) for place in places])
+
+
+def fit_name(model: str, trial: int, fold: int, seed: int = 0) -> str:
+    """The id of a fit, unique in the run."""
+    return f"{model}-{trial:04d}-f{fold}" + (f"s{seed}" if seed else "")
+
+
+def mean_of_seeds(predictions: Sequence[Floats]) -> Floats:
+    """The mean of the predictions of several seeds, in their type."""
+    first = predictions[0]
+    return first if len(predictions) == 1 else np.stack(predictions).mean(axis=0, dtype=np.float64).astype(first.dtype)
 
 
 @dataclass(frozen=True)
@@ -156,7 +186,7 @@ class Scorer:
         self._seed = seed
         self._values: dict[tuple[str, int], tuple[int, float]] = {}
         self._known: dict[tuple[tuple[str, int], bool], tuple[int, Score]] = {}
-        """Scores by candidate and whether their intervals are exact, with the number of folds."""
+        """Scores by candidate and whether their intervals are exact, with the number of fits."""
         self.target: npt.NDArray[np.int64] | npt.NDArray[np.float64] = data.scored.of(data.target)
         """Target of the scored rows."""
         self.weight: Float32 | None = data.scored.of(data.weight)
@@ -166,16 +196,15 @@ class Scorer:
         self.classes = data.schema.classes
         """Labels of the target; empty for regression."""
         self._read: dict[tuple[str, int], tuple[int, Floats, npt.NDArray[np.bool_]]] = {}
-        """Predictions that were read, with the number of their folds, the least recent first."""
+        """Predictions that were read, with the number of their fits, the least recent first."""
         self._lock = Lock()
         self._compared: dict[tuple[tuple[str, int], ...], tuple[tuple[int, int], bool]] = {}
 
     def out_of_fold(self, candidate: Candidate) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Out-of-fold predictions of the scored rows, and a mask of the rows that the candidate's folds cover; both read-only."""
-        n_folds = len(candidate.results)
         known = self._read.get(candidate.key)
-        if known is None or known[0] != n_folds:
-            known = n_folds, *self._read_folds(candidate)
+        if known is None or known[0] != candidate.n_fits:
+            known = candidate.n_fits, *self._read_folds(candidate)
         # An ensemble is selected in a thread of its own.
         with self._lock:
             self._read.pop(candidate.key, None)
@@ -203,10 +232,10 @@ class Scorer:
     def value(self, candidate: Candidate) -> float:
         """The candidate's score on the rows that its folds cover; NaN if the metric is undefined there."""
         known = self._values.get(candidate.key)
-        if known is not None and known[0] == len(candidate.results):
+        if known is not None and known[0] == candidate.n_fits:
             return known[1]
         value = metrics.score(self._metric, *self._rows_of(candidate))
-        self._values[candidate.key] = len(candidate.results), value
+        self._values[candidate.key] = candidate.n_fits, value
         return value
 
     def score(self, candidate: Candidate, *, exact: bool = True) -> Score:
@@ -214,12 +243,12 @@ class Scorer:
         takes less if it does not need to be exact."""
         key = candidate.key, exact
         known = self._known.get(key)
-        if known is not None and known[0] == len(candidate.results):
+        if known is not None and known[0] == candidate.n_fits:
             return known[1]
         value = self.value(candidate)
         interval = metrics.interval if exact else partial(metrics.approximate_interval, value=value)
         score = Score(value, *interval(self._metric, *self._rows_of(candidate), seed=self._seed))
-        self._known[key] = len(candidate.results), score
+        self._known[key] = candidate.n_fits, score
         return score
 
     def _rows_of(self, candidate: Candidate) -> tuple[npt.NDArray[Any], Floats, Float32 | None]:
@@ -229,7 +258,7 @@ class Scorer:
 
     def clearly_behind(self, candidate: Candidate, other: Candidate) -> bool:
         """Whether a candidate is worse than another and their 95 % intervals, on the rows that both cover, do not overlap."""
-        key, folds = (candidate.key, other.key), (len(candidate.results), len(other.results))
+        key, folds = (candidate.key, other.key), (candidate.n_fits, other.n_fits)
         known = self._compared.get(key)
         if known is not None and known[0] == folds:
             return known[1]
@@ -256,7 +285,22 @@ def read_results(folder: RunFolder, candidate: Candidate) -> None:
         candidate.results[result.fold] = result
 
 
-def saved_results(folder: RunFolder, candidate: Candidate, folds: Iterable[int]) -> list[FitResult]:
+def read_further_seeds(folder: RunFolder, candidate: Candidate, n_seeds: int) -> None:
+    """Read the fits of the further seeds of a candidate that an ensemble averages.
+
+    Raises:
+        ValueError: one is missing.
+    """
+    further: list[dict[int, FitResult]] = []
+    for seed in range(1, n_seeds):
+        results = {result.fold: result for result in saved_results(folder, candidate, candidate.results, seed)}
+        if len(results) < len(candidate.results):
+            raise ValueError(f"{candidate.model} #{candidate.trial} lacks a fit of its seed {seed + 1}")
+        further.append(results)
+    candidate.further = tuple(further)
+
+
+def saved_results(folder: RunFolder, candidate: Candidate, folds: Iterable[int], seed: int = 0) -> list[FitResult]:
     """The results of those folds of a candidate whose folders are complete."""
-    paths = (candidate.place(folder, fold) / "metrics.json" for fold in folds)
+    paths = (candidate.place(folder, fold, seed) / "metrics.json" for fold in folds)
     return [decode_result(path.read_bytes()) for path in paths if path.is_file()]

@@ -51,6 +51,7 @@ class FoldTask:
         deadline, report, most_step_rows: see `FitContext`.
         pilots: see `PreparedFit`.
         soft: see `Split`; of the rows of the features.
+        seed: number of the seed, from 0, of models that differ in their random numbers only.
     """
 
     goal: Goal
@@ -64,6 +65,7 @@ class FoldTask:
     most_step_rows: int | None = None
     pilots: Sequence[Mapping[str, Any]] = ()
     soft: npt.NDArray[np.floating] | None = None
+    seed: int = 0
 
     def train(self) -> TrainedModel:
         """Prepare and train the model."""
@@ -85,7 +87,9 @@ class FoldTask:
             n_classes=self.goal.n_classes,
             metric=self.goal.metric,
             features=self.features.spec,
-            seed=seed_of(self.features.source.seed, self.model, self.features.fold),
+            seed=seed_of(
+                self.features.source.seed, f"{self.model}/{self.seed}" if self.seed else self.model, self.features.fold
+            ),
             device=self.device,
             n_threads=self.n_threads,
             folder=folder,

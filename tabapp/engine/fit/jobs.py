@@ -30,6 +30,7 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         fold: the fold that is scored; all other rows are training rows.
         run_seed: of the run; the seeds of the fit and of what fits of several models share are derived from it.
         libraries: which fit server has what the model needs.
+        seed: number of the seed, from 0, of a candidate that is averaged over several.
         pilots: `FittedModel.summary` of the folds whose numbers of steps the fit reuses; empty if it stops early itself.
         n_bytes: memory that the fit is expected to need; 0 if it is not known.
         soft_deadline: `time.monotonic()` (one clock for all processes of a machine) at which the fit returns its best model so far.
@@ -57,6 +58,7 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     latest_end: float | None = None
     pilots: tuple[dict[str, Any], ...] = ()
     most_step_rows: int | None = None
+    seed: int = 0
     companions: tuple[Companion, ...] = ()
 
     def each(self) -> list[FitJob]:
@@ -72,6 +74,7 @@ class FitResult(msgspec.Struct, frozen=True, kw_only=True):
     predicting `n_rows` rows. `checksums` are the SHA-256 of the other files of the fit by their path; empty in runs of earlier
     versions. `n_bytes` is the peak memory of training and predicting on the fit's device, beyond what the process used before; 0 if
     it was not measured.
+    `seed` is that of its job.
     `pretrain_seconds` is wall time of the pre-training that the first fit of a pre-trained model does for all of them.
     """
 
@@ -88,6 +91,7 @@ class FitResult(msgspec.Struct, frozen=True, kw_only=True):
     checksums: dict[str, str] = {}
     n_bytes: int = 0
     pretrain_seconds: float = 0.0
+    seed: int = 0
 
     @property
     def used_seconds(self) -> float:

@@ -77,6 +77,7 @@ def _folds_of(job: FitJob, report: Report, scratch: RunFolder | None) -> list[_F
             report=partial(report, each.fit),
             most_step_rows=each.most_step_rows,
             pilots=each.pilots,
+            seed=each.seed,
         )
         folds.append(_Fold(each, data, task.features, *task.prepare(place.checkpoints / each.fit, splits), place))
     return folds
@@ -153,6 +154,7 @@ def _saved(
         summary=described(trained.model, fold.features.spec),
         n_bytes=n_bytes,
         pretrain_seconds=fold.pretrain_seconds,
+        seed=job.seed,
     )
     with files.new_folder(fold.folder.fits / job.fit) as temporary:
         (temporary / "model").mkdir()

@@ -70,7 +70,7 @@ class Selected:
     @property
     def fits(self) -> list[str]:
         """Ids of the fits of all members."""
-        return [candidate.fit_name(fold) for candidate, _ in self.members for fold in candidate.results]
+        return [name for candidate, _ in self.members for name in candidate.fit_names]
 
     @cached_property
     def identity(self) -> str:
@@ -94,7 +94,9 @@ class Selected:
         """The ensemble as an event."""
         return ev.EnsembleChanged(
             members=tuple(
-                ev.EnsembleMember(model=candidate.model, trial=candidate.trial, weight=round(weight, 6))
+                ev.EnsembleMember(
+                    model=candidate.model, trial=candidate.trial, weight=round(weight, 6), seeds=candidate.seeds
+                )
                 for candidate, weight in self.members
             ),
             score=defined(self.score.value),
@@ -170,6 +172,8 @@ class Board:
     selected: Selected | None = None
     left_out: set[str] = field(default_factory=set[str])
     """Models that the user excludes from the ensemble."""
+    only: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    """The candidates that the ensemble may have; empty for all."""
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
     _selecting: Future[Selected | None] | None = None
     _allowance: Allowance = field(default_factory=lambda: Allowance(SELECTION_SHARE, FIRST_SELECTION_SECONDS))
@@ -300,7 +304,7 @@ class Board:
 
     def _eligible(self) -> list[Candidate]:
         """The candidates that may join the ensemble: all of them if the user excludes every model that has a score."""
-        candidates = list(self.competition.candidates.values())
+        candidates = [each for key, each in self.competition.candidates.items() if not self.only or key in self.only]
         wanted = [candidate for candidate in candidates if candidate.model not in self.left_out]
         return wanted if any(candidate.results for candidate in wanted) else candidates
 
@@ -413,8 +417,9 @@ def _partial(candidate: Candidate) -> str | None:
 
 
 def predict_ms_per_1k(candidate: Candidate) -> float:
-    """Milliseconds to predict 1,000 rows with all fold models of a candidate, measured on its held-out rows."""
-    return round(sum(1e6 * r.predict_seconds / max(1, r.n_rows) for r in candidate.results.values()), 3)
+    """Milliseconds to predict 1,000 rows with all models of a candidate, measured on its held-out rows."""
+    results = [result for each in (candidate.results, *candidate.further) for result in each.values()]
+    return round(sum(1e6 * r.predict_seconds / max(1, r.n_rows) for r in results), 3)
 
 
 def _total(values: list[float]) -> float:

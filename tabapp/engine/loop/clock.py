@@ -40,6 +40,8 @@ class Clock:
         self.export = 0.0
         """Expected seconds for writing the bundle."""
         self._paused_at: float | None = None
+        self._seeds = 0.0
+        """Seconds of fitting that are kept for further seeds."""
 
     @property
     def paused(self) -> bool:
@@ -80,8 +82,18 @@ class Clock:
         self.fitting_end = self.end - max(self._reserve, min(needed, MOST_RESERVE_SHARE * self.budget))
 
     def fitting_left(self) -> float:
-        """Seconds until fitting must end; infinite without a time limit."""
-        return float("inf") if self.fitting_end is None else self.fitting_end - self._now()
+        """Seconds until fitting must end, or the fitting of first seeds; infinite without a time limit."""
+        return float("inf") if self.fitting_end is None else self.fitting_end - self._now() - self._seeds
+
+    def reserve_seeds(self, share: float) -> None:
+        """Keep a share of the time for fits for further seeds of the final models."""
+        left = self.fitting_left()
+        self._seeds = share * max(0.0, left) if left < float("inf") else 0.0
+
+    def release_seeds(self) -> bool:
+        """Give fits the time that was kept; returns whether there was any."""
+        kept, self._seeds = self._seeds, 0.0
+        return kept > 0
 
     def grace_seconds(self) -> tuple[float, float]:
         """Seconds that fits in progress may take after the end of fitting, in a run with a score and in one without.

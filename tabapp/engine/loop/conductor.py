@@ -18,11 +18,12 @@ from tabapp.engine.fit.servers import FEW_CORES
 from tabapp.engine.loop.board import STOPPED, Board
 from tabapp.engine.loop.clock import Clock, export_seconds
 from tabapp.engine.loop.evaluations import Evaluations
-from tabapp.engine.loop.fit_orders import Running, job_of, names_of, start_of
+from tabapp.engine.loop.fit_orders import Orders, names_of
+from tabapp.engine.loop.further_seeds import SEEDS_SHARE, FurtherSeeds
 from tabapp.engine.loop.live_events import Display
 from tabapp.engine.loop.steering import Steering
 from tabapp.engine.loop.trials import Emit, Trials
-from tabapp.engine.machine.admission import Admission, Need
+from tabapp.engine.machine.admission import Admission
 from tabapp.engine.machine.devices import CPU, device_class, gpu_memory
 from tabapp.engine.machine.gpus import gpu_memories
 from tabapp.engine.machine.slots import Slots
@@ -33,7 +34,7 @@ from tabapp.engine.schedule.moment import Setup
 from tabapp.engine.schedule.placement import Placement
 from tabapp.engine.schedule.scheduler import Scheduler
 from tabapp.engine.schedule.tuning import LEAST_RANKED_TRIALS, KnownTrial
-from tabapp.engine.schedule.work import Fold, Work
+from tabapp.engine.schedule.work import Work
 from tabapp.features.prepare import uses_sklearn
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
@@ -106,7 +107,7 @@ class Conductor:
             )
         )
         self.evaluations = Evaluations(folder, data, self.board)
-        preview = partial(self.scheduler.preview, self._busy, clock.fitting_left, self._fit_limit)
+        preview = partial(self.scheduler.preview, lambda: self._orders.busy(), clock.fitting_left, self._fit_limit)
         self._display = Display(self.board, self.evaluations, gpus=plan.gpus, preview=preview, emit=emit)
         self._steering = Steering(
             folder,
@@ -130,7 +131,10 @@ class Conductor:
             refuse=self._refuse,
             stacks=not pooled,
         )
-        self._running: dict[str, Running] = {}
+        self._orders = Orders(
+            str(folder.path), plan, executor, self._placement, self._plugins, self._libraries_of, emit=emit
+        )
+        self._running = self._orders.running
         self._ask_again_at, self._asked_selections = 0.0, 0
         self.ended_by: str = ""
         """The command that ended fitting early: finish, abort or interrupt (also for a signal); empty otherwise."""
@@ -192,25 +196,29 @@ class Conductor:
     def run(self) -> None:
         """Run fits until none is left to start; no fit is running when it returns."""
         self._emit(ev.StageChanged(stage="fitting", deadline=self._clock.wall_deadline()))
+        self._clock.reserve_seeds(SEEDS_SHARE if self._plan.seeds > 1 else 0.0)
         if self._plan.device != CPU and self._plan.workers * self._plan.n_threads > FEW_CORES:
             # The GPU has nothing to do until networks are loaded.
             self._loader.start()
         try:
             while True:
-                self._handle_commands()
+                is_over = self._handle_commands()
                 for message in self._executor.poll():
                     self._handle(message)
                 self._add_later_models()
                 self._show()
-                if self.ended_by or self._clock.fitting_left() <= 0:
+                if is_over or self._is_late():
                     break
                 if not self._clock.paused and not self._start_fits() and self._has_nothing_to_do():
                     break
-                self._executor.wait(MOST_TICK_SECONDS if self._placement.is_full(self._needs()) else TICK_SECONDS)
-            if self.ended_by:  # What follows takes the time that is reserved for it, not all that is left.
-                self._clock.extend(-math.inf)
+                is_full = self._placement.is_full(self._orders.needs())
+                self._executor.wait(MOST_TICK_SECONDS if is_full else TICK_SECONDS)
             self._end_running_fits()
             self._show(force=True)
+            self._fit_further_seeds()
+            if self.ended_by:  # What follows takes the time that is reserved for it, not all that is left.
+                self._clock.extend(-math.inf)
+            self._executor.close()
         finally:
             self._loader.cancel()
             self._display.close()
@@ -226,13 +234,13 @@ class Conductor:
 
     def _start_fits(self) -> bool:
         """Give every free slot a fit; returns whether any was started."""
-        if not self._is_ready() or self._placement.is_full(self._needs()):
+        if not self._is_ready() or self._placement.is_full(self._orders.needs()):
             return False
         if time.monotonic() < self._ask_again_at and self._asked_selections == self.board.n_selections:
             return False
         started = False
-        while not self._placement.is_full(needs := self._needs()):
-            work = self._placement.next_work(self._busy(), needs, self._clock.fitting_left(), self._fit_limit)
+        while not self._placement.is_full(needs := self._orders.needs()):
+            work = self._placement.next_work(self._orders.busy(), needs, self._clock.fitting_left(), self._fit_limit)
             if work is None:
                 # Cores are free for what loads in the background, or a GPU waits for it.
                 self._loader.start()
@@ -244,12 +252,6 @@ class Conductor:
             started = True
         self._display.is_idle = False
         return started
-
-    def _needs(self) -> list[Need]:
-        return [running.need for running in self._running.values()]
-
-    def _busy(self) -> set[Fold]:
-        return {(*candidate.key, fold) for r in self._running.values() for candidate, fold in r.work.fits}
 
     def _fit_limit(self, device: str) -> float:
         """Seconds that one fit on a class of devices may take; infinite without a time limit."""
@@ -270,28 +272,14 @@ class Conductor:
             cap = self._fit_limit(device_class(work.device)) * max(1.0, self.competition.models[candidate.model].share)
             # The fit still has to predict and save between its deadline and the end of fitting.
             now, left = time.monotonic(), 0.9 * self._clock.fitting_left()
-            each = self.scheduler.seconds_for(candidate, self._busy(), left, cap)
+            each = self.scheduler.seconds_for(candidate, self._orders.busy(), left, cap)
             deadlines = now + min(left, len(work.fits) * each), now + left
-        need = self._placement.need(work)
-        plugin, path = self._plugins[candidate.model], str(self._folder.path)
-        job = job_of(work, self._plan, path, plugin, self._libraries_of(plugin), deadlines, need)
-        pid = self._executor.submit(job)
-        self._running[job.fit] = Running(work, time.monotonic(), need)
-        self._display.is_stale = True
         seconds = round(len(work.fits) * self.scheduler.expected_seconds(candidate), 2)
-        for candidate, fold in work.fits:
-            self._emit(start_of(work, candidate, fold, pid, seconds))
-
-    def _part_of(self, fit: str) -> tuple[Running, Candidate, int] | None:
-        """The fit or group in progress that a fit belongs to, its candidate and its fold."""
-        for running in self._running.values():
-            for candidate, fold in running.work.fits:
-                if candidate.fit_name(fold) == fit:
-                    return running, candidate, fold
-        return None
+        self._orders.submit(work, deadlines, seconds)
+        self._display.is_stale = True
 
     def _handle(self, message: Message) -> None:
-        part = self._part_of(message.fit)
+        part = self._orders.part_of(message.fit)
         if part is None:
             return
         running, candidate, fold = part
@@ -397,7 +385,8 @@ class Conductor:
         if candidate.status == "active":
             self._trials.fail(candidate, failure.reason)
 
-    def _handle_commands(self) -> None:
+    def _handle_commands(self) -> bool:
+        """Do what the user asks for; returns whether that ends the run."""
         if self._interrupted():
             self.ended_by = self.ended_by or "interrupt"
         for command in self._commands.read_new():
@@ -417,6 +406,7 @@ class Conductor:
                     self.ended_by = "abort"
                 case _:
                     self._display.is_stale = self._steering.apply(command) or self._display.is_stale
+        return self.ended_by != ""
 
     def _end_fits_of(self, name: str) -> None:
         for fit, running in self._running.items():
@@ -441,7 +431,18 @@ class Conductor:
                 self._handle(message)
             time.sleep(TICK_SECONDS)
         self._running.clear()
-        self._executor.close()
+
+    def _is_late(self) -> bool:
+        """Whether fitting must end. Without a score, it also gets the time that was kept for further seeds."""
+        return self._clock.fitting_left() <= 0 and (self.competition.has_score or not self._clock.release_seeds())
+
+    def _fit_further_seeds(self) -> None:
+        """Fit further seeds of the models of the final ensemble, which may then only have these models."""
+        self._clock.release_seeds()
+        selected = self.board.select_now() if self._plan.seeds > 1 and not self.ended_by else None
+        if selected is not None:
+            FurtherSeeds(self._folder, self._orders, self._clock, self._handle_commands).fit(selected.members)
+            self.board.only = {candidate.key for candidate, _ in selected.members}
 
     def _show(self, *, force: bool = False) -> None:
         new = self._display.update([running.work for running in self._running.values()], force=force)

@@ -114,7 +114,7 @@ class Evaluations:
         return self._evaluation(described, prediction[covered], covered, self._size([best]))
 
     def _size(self, candidates: list[Candidate]) -> int:
-        folders = [self.folder.fits / c.fit_name(fold) / "model" for c in candidates for fold in c.results]
+        folders = [self.folder.fits / name / "model" for c in candidates for name in c.fit_names]
         return sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
 
     def _evaluation(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from tabapp.engine.fit.candidates import Candidate
+from tabapp.engine.fit.executors import Executor
 from tabapp.engine.fit.jobs import Companion, FitJob
 from tabapp.engine.machine.admission import Need
 from tabapp.engine.plan.make_plan import Plan
-from tabapp.engine.schedule.work import Work
+from tabapp.engine.schedule.placement import Placement
+from tabapp.engine.schedule.work import Fold, Work
 from tabapp.models.contract import Plugin
 from tabapp.models.stated import Libraries
 from tabapp.run.record import events as ev
@@ -27,14 +31,68 @@ class Running:
     pruned: bool = False
 
 
-def names_of(candidate: Candidate, fold: int) -> dict[str, Any]:
-    """What all events of a fit contain."""
-    return {
-        "fit": candidate.fit_name(fold),
+def names_of(candidate: Candidate, fold: int, seed: int | None = None) -> dict[str, Any]:
+    """What all events of a fit contain, and its seed if it is given."""
+    names: dict[str, Any] = {
+        "fit": candidate.fit_name(fold, seed or 0),
         "model": candidate.model,
         "trial": candidate.trial,
         "fold": fold,
     }
+    return names if seed is None else names | {"seed": seed}
+
+
+class Orders:
+    """Orders fits from an executor, and knows those in progress.
+
+    Args:
+        run: path of the run folder.
+        plugins: by name; it may grow.
+
+    Attributes:
+        running: the fits and groups in progress by the id of their first fit.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        plan: Plan,
+        executor: Executor,
+        placement: Placement,
+        plugins: Mapping[str, Plugin],
+        libraries_of: Callable[[Plugin], Libraries],
+        *,
+        emit: Callable[[ev.Event], None],
+    ) -> None:
+        self._run, self.plan, self.executor, self.placement = run, plan, executor, placement
+        self._plugins, self._libraries_of, self.emit = plugins, libraries_of, emit
+        self.running: dict[str, Running] = {}
+
+    def submit(self, work: Work, deadlines: tuple[float, float] | None, seconds: float) -> None:
+        """Start a fit or a group; see `job_of` and `start_of`."""
+        need = self.placement.need(work)
+        plugin = self._plugins[work.candidate.model]
+        job = job_of(work, self.plan, self._run, plugin, self._libraries_of(plugin), deadlines, need)
+        pid = self.executor.submit(job)
+        self.running[job.fit] = Running(work, time.monotonic(), need)
+        for candidate, fold in work.fits:
+            self.emit(start_of(work, candidate, fold, pid, seconds))
+
+    def needs(self) -> list[Need]:
+        """The memory of the fits in progress."""
+        return [running.need for running in self.running.values()]
+
+    def busy(self) -> set[Fold]:
+        """Model, trial and fold of the fits in progress."""
+        return {(*candidate.key, fold) for each in self.running.values() for candidate, fold in each.work.fits}
+
+    def part_of(self, fit: str) -> tuple[Running, Candidate, int] | None:
+        """The fit or group in progress that a fit belongs to, its candidate and its fold."""
+        for running in self.running.values():
+            for candidate, fold in running.work.fits:
+                if candidate.fit_name(fold) == fit:
+                    return running, candidate, fold
+        return None
 
 
 def start_of(work: Work, candidate: Candidate, fold: int, pid: int, seconds: float) -> ev.FitStarted:
@@ -45,7 +103,7 @@ def start_of(work: Work, candidate: Candidate, fold: int, pid: int, seconds: flo
         seconds: that the work is expected to take.
     """
     return ev.FitStarted(
-        **names_of(candidate, fold),
+        **names_of(candidate, fold, work.seed),
         folds=candidate.n_folds,
         pid=pid,
         device=work.device,
@@ -72,7 +130,8 @@ def job_of(
     """
     candidate, fold = work.candidate, work.fold
     return FitJob(
-        fit=candidate.fit_name(fold),
+        fit=candidate.fit_name(fold, work.seed),
+        seed=work.seed,
         run=run,
         model=candidate.model,
         trial=candidate.trial,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tabapp.bundle.writing.write import CandidateSource, FoldSource
-from tabapp.engine.fit.candidates import Candidate
+from tabapp.engine.fit.candidates import Candidate, mean_of_seeds
 from tabapp.engine.fit.features import Features, RunFeatures
 from tabapp.engine.fit.numbering import UsableRows
 from tabapp.engine.fit.run_data import RunData
@@ -39,9 +39,9 @@ class FoldModels:
         """The models of a run that continues in this process."""
         return cls(folder, data, plan.on_this_machine(), RunFeatures(data, plan.seed, folder))
 
-    def model(self, candidate: Candidate, fold: int, device: str | None = None) -> FittedModel:
-        """The model of a fold, on a device; None means that of the fits of its plugin."""
-        model = registry.get(candidate.model).load(candidate.place(self.folder, fold) / "model")
+    def model(self, candidate: Candidate, fold: int, device: str | None = None, seed: int = 0) -> FittedModel:
+        """The model of a fold and a seed, on a device; None means that of the fits of its plugin."""
+        model = registry.get(candidate.model).load(candidate.place(self.folder, fold, seed) / "model")
         model.to(device or self.device_of(candidate.model))
         return model
 
@@ -54,9 +54,10 @@ class FoldModels:
         return self.prepared.saved(candidate.results[fold].recipe, fold)
 
     def predict(self, candidate: Candidate, fold: int, rows: UsableRows) -> Floats:
-        """The predictions of some rows by the model of a fold."""
-        table = rows.of(self.features(candidate, fold).table)
-        return self.model(candidate, fold).predict(replace(table, target=None))
+        """The predictions of some rows by the model of a fold, averaged over the seeds."""
+        table = replace(rows.of(self.features(candidate, fold).table), target=None)
+        models = (self.model(candidate, fold, seed=seed) for seed in range(candidate.seeds))
+        return mean_of_seeds([model.predict(table) for model in models])
 
     def with_held_out(self, candidate: Candidate) -> list[FoldModel]:
         """The models, each with its held-out rows."""
@@ -78,9 +79,9 @@ class FoldModels:
             folds.append(HeldOut(self.model(candidate, fold), preparer, rows.of(self.data.frame)))
         return folds
 
-    def rows_of_fit(self, candidate: Candidate, fold: int) -> UsableRows | None:
+    def rows_of_fit(self, candidate: Candidate, fold: int, seed: int = 0) -> UsableRows | None:
         """The rows that a fit received, training rows before early-stopping rows; None for models that store none."""
-        saved = candidate.place(self.folder, fold) / ROWS
+        saved = candidate.place(self.folder, fold, seed) / ROWS
         return UsableRows(np.load(saved, allow_pickle=False), len(self.data.target)) if saved.is_file() else None
 
     def source(self, candidate: Candidate, weight: float) -> CandidateSource:
@@ -90,14 +91,16 @@ class FoldModels:
             weight: of the candidate in the ensemble.
         """
         folds: list[FoldSource] = []
-        for fold, result in sorted(candidate.results.items()):
-            place, rows = candidate.place(self.folder, fold), self.rows_of_fit(candidate, fold)
+        seeds = [(fold, seed) for fold in sorted(candidate.results) for seed in range(candidate.seeds)]
+        for fold, seed in seeds:
+            place, rows = candidate.place(self.folder, fold, seed), self.rows_of_fit(candidate, fold, seed)
             folds.append(
                 FoldSource(
                     fold=fold,
                     model=place / "model",
-                    features=self.prepared.place(result.recipe, fold) / "state",
+                    features=self.prepared.place(candidate.results[fold].recipe, fold) / "state",
                     rows=None if rows is None else rows.of(self.data.numbers).tolist(),
+                    seed=seed,
                 )
             )
         return CandidateSource(candidate.model, candidate.trial, candidate.params, weight, folds)

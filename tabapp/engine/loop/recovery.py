@@ -30,6 +30,7 @@ from tabapp.data.reading.read import Reading
 from tabapp.data.schema import Schema
 from tabapp.data.schema_checks import schema_problem
 from tabapp.data.typed import typed_frame
+from tabapp.engine.fit.candidates import fit_name
 from tabapp.engine.fit.jobs import FitResult, decode_result
 from tabapp.engine.fit.run_data import UNLABELED, RunData
 from tabapp.engine.plan.make_plan import Plan, make_plan, write_plan
@@ -306,7 +307,8 @@ def _checked_fit(path: Path, data: RunData, plan: Plan) -> FitResult:
         Exception: one of `BROKEN`; a file is damaged or does not belong to this run.
     """
     result = decode_result(files.read_regular(path / "metrics.json"))
-    if path.name != f"{result.model}-{result.trial:04d}-f{result.fold}" or not 0 <= result.fold < plan.folds:
+    name = fit_name(result.model, result.trial, result.fold, result.seed)
+    if path.name != name or not 0 <= result.fold < plan.folds:
         raise ValueError("metrics.json belongs to another fit")
     for name, checksum in result.checksums.items():
         if not (path / name).resolve().is_relative_to(path.resolve()) or files.sha256(path / name) != checksum:

@@ -71,6 +71,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         hide_cells: share of the cells that networks hide in training.
         monotonic: 1 for each column with which predictions may only rise, and -1 where they may only fall.
         fixed: hyperparameters of all trials by model, which the user set.
+        seeds: models of each fold of a member of the final ensemble, whose predictions are averaged.
         notes: warnings, such as that the metric is undefined on some folds; each is a sentence for the user.
     """
 
@@ -98,6 +99,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     notes: tuple[str, ...] = ()
     further_gpus: tuple[str, ...] = ()
     gpu_slots: int = FITS_PER_GPU
+    seeds: int = 1
 
     @property
     def gpus(self) -> tuple[str, ...]:
@@ -371,6 +373,7 @@ def make_plan(
         budget=config.budget_seconds,
         trials=config.trials,
         quality=config.quality,
+        seeds=config.seeds,
         device=device,
         workers=workers,
         n_threads=n_threads,

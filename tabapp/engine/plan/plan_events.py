@@ -34,6 +34,7 @@ def plan_event(plan: Plan, schema: Schema, config: RunConfig) -> ev.PlanMade:
         budget=plan.budget,
         trials=plan.trials,
         quality=plan.quality,
+        seeds=plan.seeds,
         device=plan.device,
         device_reason=plan.device_reason,
         n_gpus=len(plan.gpus),

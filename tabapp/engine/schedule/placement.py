@@ -69,6 +69,14 @@ class Placement:
             return None
         return self._next_on(CPU, busy, running, seconds_left, fit_limit(CPU))
 
+    def placed(self, work: Work, running: Collection[Need]) -> Work | None:
+        """A fit on a device that has a free slot and memory for it now, or None."""
+        on_cpu = work.candidate.device == CPU
+        if on_cpu and not self._slots.has_free_core([need.device for need in running], keeps=False):
+            return None
+        work, decision = self._admitted(work, running)
+        return work if decision.when == "now" else None
+
     def is_full(self, running: Collection[Need]) -> bool:
         """Whether no further fit may start beside those in progress."""
         return self._slots.are_full([need.device for need in running])

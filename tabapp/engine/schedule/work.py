@@ -17,6 +17,7 @@ class Work:
     Attributes:
         others: further fits that are trained in the same stacked network: of other folds of the candidate, or of the same fold of
             other candidates.
+        seed: number of the seed, from 0; above 0 for a model of the final ensemble that is averaged over several.
         gpu: the GPU that it starts on; None for a fit on the CPU, or as long as none is chosen.
         reason: why it starts now, as a clause for people about its model or its candidate.
     """
@@ -24,6 +25,7 @@ class Work:
     candidate: Candidate
     fold: int
     others: tuple[tuple[Candidate, int], ...] = ()
+    seed: int = 0
     gpu: str | None = None
     reason: str = ""
 

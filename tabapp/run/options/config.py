@@ -81,6 +81,9 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     trials: Annotated[
         int | None, Whole("Model search", "Maximum trials per model; without --budget, there is no time limit.", "N")
     ] = None
+    seeds: Annotated[
+        int, Whole("Model search", "Seeds of each model of the final ensemble, averaged.", "N", most=100)
+    ] = 1
     quality: Annotated[
         Quality,
         Choice("Model search", "Search effort: default parameters only, tuned, or tuned without shortcuts.", None),

@@ -125,6 +125,8 @@ class PlanMade(Event, tag="plan.made", frozen=True, kw_only=True):
     """Every model that the plan may have; empty in earlier versions."""
     notes: tuple[str, ...] = ()
     """Warnings of the plan, such as that the metric is undefined on some folds."""
+    seeds: int = 1
+    """Seeds of each model of the final ensemble."""
 
 
 class PlanRefused(Event, tag="plan.refused", frozen=True, kw_only=True):
@@ -137,7 +139,7 @@ class FitStarted(Event, tag="fit.started", frozen=True, kw_only=True):
     """A fit process works on one of the `folds` of a trial, on a `device` such as "cuda:1"; None in runs of earlier versions.
 
     `reason` says why the scheduler chose it, and `seconds` how long it is expected to take; empty and None in runs of earlier
-    versions, and where a node reports that it has begun.
+    versions, and where a node reports that it has begun. `seed` is above 0 for a further seed of a model of the final ensemble.
     """
 
     fit: str
@@ -150,6 +152,7 @@ class FitStarted(Event, tag="fit.started", frozen=True, kw_only=True):
     device: str | None = None
     reason: str = ""
     seconds: float | None = None
+    seed: int = 0
 
 
 class FitProgress(Event, tag="fit.progress", frozen=True, kw_only=True):
@@ -172,6 +175,7 @@ class FitFinished(Event, tag="fit.finished", frozen=True, kw_only=True):
     fold: int
     score: OptionalScore
     seconds: float
+    seed: int = 0
 
 
 class FitFailed(Event, tag="fit.failed", frozen=True, kw_only=True):
@@ -183,6 +187,7 @@ class FitFailed(Event, tag="fit.failed", frozen=True, kw_only=True):
     fold: int
     reason: str
     detail: str = ""
+    seed: int = 0
 
 
 class TrialFinished(Event, tag="trial.finished", frozen=True, kw_only=True):

@@ -139,11 +139,12 @@ class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EnsembleMember(msgspec.Struct, frozen=True, kw_only=True):
-    """A trial in the ensemble with its weight; the weights sum to 1."""
+    """A trial in the ensemble with its weight; the weights sum to 1. Its predictions are means over `seeds` models of each fold."""
 
     model: str
     trial: int
     weight: float
+    seeds: int = 1
 
 
 class PairedDifference(msgspec.Struct, frozen=True, kw_only=True):

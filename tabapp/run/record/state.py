@@ -199,6 +199,12 @@ def title_of(state: RunState, model: str) -> str:
     return next((view.title for view in models if view.name == model), model)
 
 
+def member_title(state: RunState, member: ev.EnsembleMember) -> str:
+    """The title of a member of the ensemble with its trial, and its seeds if they are several."""
+    seeds = f" × {member.seeds} seeds" if member.seeds > 1 else ""
+    return f"{title_of(state, member.model)} #{member.trial}{seeds}"
+
+
 def subject_of(state: RunState, found: ev.Described) -> str:
     """The title of what an evaluation or an analysis describes; it names the trial or the earlier ensemble if the leaderboard shows
     another one by now."""

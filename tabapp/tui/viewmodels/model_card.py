@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tabapp.run.record import events as ev
 from tabapp.run.record.belonging import earlier_subject
-from tabapp.run.record.state import RunState, title_of
+from tabapp.run.record.state import RunState, member_title
 from tabapp.tui.viewmodels.texts import model_name
 
 Curve = tuple[tuple[int, float], ...]
@@ -90,7 +90,7 @@ def model_card(state: RunState, model: str) -> ModelCard | None:
         defaults=defaults,
         folds=tuple(scores.get(fold) for fold in range(n_folds)) if scores else (),
         curves=tuple(curves),
-        members=tuple((f"{title_of(state, member.model)} #{member.trial}", member.weight) for member in members),
+        members=tuple((member_title(state, member), member.weight) for member in members),
         evaluation=evaluation,
         evaluated=earlier_subject(evaluation, state.leaderboard) if evaluation is not None else "",
     )

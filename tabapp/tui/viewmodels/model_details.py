@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tabapp import charts
 from tabapp.run.record import events as ev
 from tabapp.run.record.score_text import validation_of
-from tabapp.run.record.state import RunState, TrialView, format_score, title_of
+from tabapp.run.record.state import RunState, TrialView, format_score, member_title
 from tabapp.run.texts.model_summary import summary_rows
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, brief, count, milliseconds, short_seconds
@@ -38,7 +38,7 @@ def model_details(state: RunState, row: ev.LeaderboardRow) -> Content:
     if row.model == "ensemble" and state.ensemble is not None:
         lines.append(_heading("Members"))
         for member in state.ensemble.members:
-            lines.append(_fact(f"{member.weight:6.1%}", f"{title_of(state, member.model)} #{member.trial}"))
+            lines.append(_fact(f"{member.weight:6.1%}", member_title(state, member)))
     if row.params:
         lines.append(_heading(f"Parameters of trial {row.trial}" if row.trial is not None else "Parameters"))
         width = max(map(len, row.params))

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from tabapp import charts
 from tabapp.run.record import events as ev
-from tabapp.run.record.state import ActiveFit, RunState, TrialView, format_score, title_of
+from tabapp.run.record.state import ActiveFit, RunState, TrialView, format_score, member_title, title_of
 from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import Panel, set_titles
 from tabapp.tui.viewmodels.texts import MUTED, count, short_seconds
@@ -39,7 +39,7 @@ def tuning_facts(state: RunState, model: str | None) -> TuningFacts | None:
         title=title_of(state, model),
         trials=tuple(trial for trial in state.trials if trial.model == model),
         active=tuple(fit for fit in state.active.values() if fit.model == model),
-        members=tuple((title_of(state, member.model), member) for member in members),
+        members=tuple((member_title(state, member), member) for member in members),
         greater_is_better=state.plan.greater_is_better if state.plan else True,
         folds=tuple(fit.score for fit in state.fits.values() if (fit.model, fit.trial) == (model, 0)),
         n_folds=state.plan.folds if state.plan else 0,
@@ -112,7 +112,7 @@ def _summary(facts: TuningFacts, scores: list[float]) -> Content:
 
 
 def _members(facts: TuningFacts, width: int) -> list[Content]:
-    names = [f"{title} #{member.trial}" for title, member in facts.members]
+    names = [title for title, _ in facts.members]
     longest = min(max(map(len, names)), max(8, width // 2))
     top = max(member.weight for _, member in facts.members)
     lines: list[Content] = []

@@ -39,8 +39,9 @@ class Best:
     def identity(self) -> str:
         return f"{self.trial} on {self.folds} folds"
 
-    def fit_name(self, fold: int) -> str:
-        return f"model-{self.trial}-{fold}"
+    @property
+    def fit_names(self) -> list[str]:
+        return [f"model-{self.trial}-{fold}" for fold in self.results]
 
 
 def make(folder: Path, truth: Any, prediction: Any, classes: tuple[str, ...]) -> tuple[Evaluations, SimpleNamespace]:

@@ -72,7 +72,7 @@ def describe(event: ev.AnyEvent, state: RunState) -> tuple[str, str] | None:
 
 def _fit_line(event: ev.FitStarted | ev.FitFinished | ev.FitFailed, title: str) -> tuple[str, str] | None:
     """The feed line of a fit."""
-    where = f"{title} #{event.trial} fold {event.fold + 1}"
+    where = f"{title} #{event.trial} fold {event.fold + 1}" + (f" seed {event.seed + 1}" if event.seed else "")
     match event:
         case ev.FitStarted():
             return ("fit", f"{where} starts: {event.reason}") if event.reason else None

@@ -58,6 +58,9 @@ def _advance(state: RunState, event: ev.FitProgress) -> Changes:
 
 
 def _finish(state: RunState, event: ev.FitFinished) -> Changes:
+    if event.seed:
+        # Views show the scores and curves of the first seed.
+        return {"active": _without(state, event.fit)}
     running = state.active.get(event.fit)
     fit = FinishedFit(
         model=event.model,
