@@ -19,6 +19,7 @@ from tabapp.engine.schedule.work import Fold, Work
 from tabapp.models.contract import Plugin
 from tabapp.models.stated import Libraries
 from tabapp.run.record import events as ev
+from tabapp.run.record.folder import RunFolder
 
 
 @dataclass
@@ -46,7 +47,6 @@ class Orders:
     """Orders fits from an executor, and knows those in progress.
 
     Args:
-        run: path of the run folder.
         plugins: by name; it may grow.
 
     Attributes:
@@ -55,16 +55,15 @@ class Orders:
 
     def __init__(
         self,
-        run: str,
+        folder: RunFolder,
         plan: Plan,
         executor: Executor,
         placement: Placement,
         plugins: Mapping[str, Plugin],
         libraries_of: Callable[[Plugin], Libraries],
-        *,
         emit: Callable[[ev.Event], None],
     ) -> None:
-        self._run, self.plan, self.executor, self.placement = run, plan, executor, placement
+        self._run, self.plan, self.executor, self.placement = str(folder.path), plan, executor, placement
         self._plugins, self._libraries_of, self.emit = plugins, libraries_of, emit
         self.running: dict[str, Running] = {}
 
