@@ -147,8 +147,8 @@ def print_verdict(state: RunState) -> None:
         return
     echo()
     echo(f"Result  {verdict.word + '. ' if verdict.word else ''}{verdict.headline}")
-    if verdict.judgement:
-        echo(f"        {verdict.judgement}")
+    if verdict.judgment:
+        echo(f"        {verdict.judgment}")
     for fact in verdict.facts:
         echo(f"      {GLYPHS[fact.mark]} {fact.topic}: {fact.text}")
 

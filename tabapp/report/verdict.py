@@ -16,5 +16,5 @@ def verdict_parts(state: RunState) -> list[Part]:
     if verdict.columns:
         names = ", ".join(f"{name} {share:.0%}" for name, share in verdict.columns)
         rows.append(("Columns", f"{names} ({verdict.columns_of})"))
-    text = ". ".join(filter(None, (verdict.word, verdict.headline, verdict.judgement)))
+    text = ". ".join(filter(None, (verdict.word, verdict.headline, verdict.judgment)))
     return [Text(text), *([Facts(tuple(rows))] if rows else [])]

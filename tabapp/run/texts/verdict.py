@@ -59,14 +59,14 @@ class Verdict:
         level: how it compares with the best constant prediction.
         is_interrupted: the run ended early.
         headline: the model, and its score with its interval.
-        judgement: a sentence on the level.
+        judgment: a sentence on the level.
         columns: the most important columns, as shares of the largest importance; `columns_of` says of which model.
     """
 
     level: Level
     is_interrupted: bool
     headline: str
-    judgement: str
+    judgment: str
     facts: tuple[Fact, ...]
     columns: tuple[tuple[str, float], ...] = ()
     columns_of: str = ""
@@ -85,14 +85,14 @@ def verdict_of(state: RunState) -> Verdict | None:
     if best is None or plan is None:
         return None
     arrow = "↑" if plan.greater_is_better else "↓"
-    level, judgement = _judged(state, best, plan)
+    level, judgment = _judged(state, best, plan)
     importances = state.importances
     columns = () if importances is None else _columns(importances)
     return Verdict(
         level=level,
         is_interrupted=state.finished is not None and state.finished.status == "interrupted",
         headline=f"{best.title} · {plan.metric_title} {arrow} {format_score(best.score)} ({interval_text(best)})",
-        judgement=judgement,
+        judgment=judgment,
         facts=tuple(_facts(state, best, plan)),
         columns=columns,
         columns_of=_columns_of(state, importances) if importances is not None and columns else "",

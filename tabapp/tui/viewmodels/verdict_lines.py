@@ -19,7 +19,7 @@ def verdict_lines(verdict: Verdict, width: int) -> list[Content]:
         style = "bold $warning"
     lines = [Content.assemble(("★ ", "$accent"), (verdict.headline, "bold $accent"))]
     if verdict.word:
-        lines += Content.assemble((f"{verdict.word}. ", style), verdict.judgement).wrap(width)
+        lines += Content.assemble((f"{verdict.word}. ", style), verdict.judgment).wrap(width)
     for fact in verdict.facts:
         lines += _fact(fact, width)
     if verdict.columns:

@@ -6,7 +6,7 @@ from statistics import fmean, pstdev
 
 from tabapp import charts
 from tabapp.run.record import events as ev
-from tabapp.run.record.score_text import folds_text
+from tabapp.run.record.score_text import decimals, folds_text
 from tabapp.run.record.state import RunState, format_score
 from tabapp.tui.chrome.actions import phase_of
 from tabapp.tui.content import Content
@@ -19,7 +19,6 @@ from tabapp.tui.viewmodels.texts import (
     Snapshot,
     brief,
     count,
-    decimals,
     file_size,
     is_partial,
     metric_with_arrow,
