@@ -41,6 +41,8 @@ def read_command(text: str) -> Understood:
     if arguments and arguments[0] in COMMANDS:
         raise UsageError(f"`tabapp {arguments[0]}` starts no run. Copy a command such as `tabapp --auto data.csv`.")
     with run.make_context("tabapp", arguments) as ctx:
+        if ctx.params["data"] is None:
+            raise UsageError("The pasted command names no table. Copy a command such as `tabapp --auto data.csv`.")
         options: dict[str, Any] = {option.field: ctx.params[option.field] for option in OPTIONS.values()}
         config = config_of(ctx, ctx.params["data"], options)
     values = msgspec.to_builtins(config)

@@ -37,7 +37,7 @@ from tabapp.tui.session.bundle_export import ask_for_export
 from tabapp.tui.session.engine_handle import EngineHandle
 from tabapp.tui.session.notifications import Notifications
 from tabapp.tui.session.opened import Opened
-from tabapp.tui.session.plan_changes import PlanChanges
+from tabapp.tui.session.plan_changes import Answered, PlanChanges
 from tabapp.tui.session.quitting import Quitting
 from tabapp.tui.session.run_follower import Reader, RunFollower
 from tabapp.tui.session.shown_target import ShownTarget
@@ -179,10 +179,17 @@ class TabappApp(BaseApp, inherit_bindings=False):
         self._start.cancel()
         self.draw_changes()
 
-    def change_plan(self, options: dict[str, Any]) -> None:
+    def change_plan(self, options: dict[str, Any], answered: Answered | None = None) -> None:
         """Ask the engine for a different plan."""
-        self.planning.add(options)
+        self.planning.add(options, answered)
         self.send(cmd.ChangePlan(options=options))
+
+    def undo_plan(self) -> bool:
+        """Ask the engine to undo the last change of the plan; returns whether there is one."""
+        options = self.planning.undo()
+        if options is not None:
+            self.send(cmd.ChangePlan(options=options))
+        return options is not None
 
     def finish(self) -> None:
         """Stop fitting and save the best models so far."""
@@ -253,8 +260,7 @@ class TabappApp(BaseApp, inherit_bindings=False):
             self._toasts.show_trouble(self.trouble)
 
     def _on_run_event(self, event: ev.AnyEvent) -> None:
-        self.planning.on_event(event)
-        if not self._follower.caught_up:
+        if self.planning.on_event(event) or not self._follower.caught_up:
             return
         if isinstance(event, ev.PlanRefused) and self._start.stage == "waiting":
             self._start.on_refusal(event)

@@ -335,6 +335,11 @@ async def plan_is_answered(driver: Replayed) -> None:
     await driver.until(lambda: not driver.app.planning.waits)
 
 
+async def plan_is_changed(driver: Replayed) -> None:
+    driver.app.change_plan({"seed": driver.app.planning.config.seed + 1})
+    await plan_is_answered(driver)
+
+
 def undone_by(*names: str) -> Preparing:
     """Keys that take a plan's change back, once the worker has answered."""
 

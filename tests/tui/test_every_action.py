@@ -9,9 +9,11 @@ from textual.command import CommandPalette
 
 from tabapp.tui.chrome.actions import ACTIONS, STARTING, TABS, Action, Scope
 from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Reading
+from tabapp.tui.dialogs.column_inspector import ColumnInspector
 from tabapp.tui.dialogs.file_choice import FileChoice
 from tabapp.tui.dialogs.model_choice import ModelChoice
 from tabapp.tui.door.screen import Door
+from tabapp.tui.parts.columns import Columns
 from tabapp.tui.parts.lines import KeyBar
 from tabapp.tui.screens import predict
 from tabapp.tui.screens.jump import Jump
@@ -37,6 +39,7 @@ from tests.tui.replayed import (
     keys,
     other_model_marked,
     plan_is_answered,
+    plan_is_changed,
     replay_changes,
     replayed,
     says,
@@ -58,14 +61,21 @@ CASES: dict[str, Case] = {
     "data.start": Case(sends("start"), "ready"),
     "data.cancel_start": Case(says("Start canceled"), "reading", before=keys("ctrl+r")),
     "data.target": Case(dialog(Choice, "Target: the column to predict", "alcohol"), "ready"),
-    "data.also_target": Case(sends("plan"), "ready", after=plan_is_answered),
+    "data.also_target": Case(sends("plan"), "ready", before=keys("G"), after=plan_is_answered),
     "data.metric": Case(dialog(Choice, "Metric: the score to compare models by", "accuracy"), "ready"),
     "data.models": Case(dialog(ModelChoice, "Models"), "ready"),
     "data.budget": Case(dialog(Choice, "Budget: time for the whole run"), "ready"),
     "data.validation": Case(dialog(Choice, "Validation: how models are scored"), "ready"),
     "data.quality": Case(sends("plan"), "ready", after=undone_by("left")),
     "data.quality.lower": Case(sends("plan"), "ready", after=undone_by("right")),
-    "data.include": Case(sends("plan"), "ready", after=plan_is_answered),
+    "data.reset": Case(says("has its default"), "ready", before=keys("tab")),
+    "data.undo": Case(sends("plan"), "ready", before=plan_is_changed, after=plan_is_answered),
+    "data.presets": Case(dialog(Choice, "Presets of plans", "save this plan as a preset"), "ready"),
+    "data.editor": Case(says("There is no terminal for an editor here"), "ready"),
+    "data.kind": Case(dialog(Choice, "Kind of ", "categories without an order"), "ready"),
+    "data.inspect": Case(dialog(ColumnInspector, "Column · "), "ready"),
+    "data.sort": Case(changes(lambda screen: screen.query_one(Columns).order), "ready"),
+    "data.include": Case(sends("plan"), "ready", before=keys("G"), after=plan_is_answered),
     "data.table": Case(lambda driver: lambda: isinstance(driver.app.screen, WholeTable), "ready", after=keys("escape")),
     "data.filter": Case(asks_for_text, "ready"),
     "data.copy": Case(copies("tabapp --auto"), "ready"),

@@ -227,7 +227,7 @@ async def comparing(pilot: Pilot[None]) -> None:
 MODELS = (("mlp", "MLP", 0.035, None), ("catboost", "CatBoost", 0.061, 0.058), ("linear", "Linear", 0.066, 0.066))
 SCREENS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
     "data": ("wine", before, going("2", "j", "j")),
-    "table": ("wine", before, going("2", "p", "j", "l", "l")),
+    "table": ("wine", before, going("2", "a", "j", "l", "l")),
     "run": ("cancer", during, going("1", "j")),
     "models": ("cancer", after, going("3", move="lightgbm")),
     "tuning": ("tuned", after, going("4", move="lightgbm#0")),

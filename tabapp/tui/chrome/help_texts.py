@@ -22,21 +22,26 @@ SCREENS: dict[View, tuple[str, ...]] = {
 PANELS: dict[str, tuple[str, str]] = {
     "columns": (
         "Columns",
-        "The columns of the file with their detected kinds. The line below the table gives the reason for the column under "
-        "the cursor. ✓ is a feature, ◎ a target, – an ignored column. Missing counts empty cells and spellings such as NA. "
-        "Unique counts distinct values. Shape is a histogram: equal-width bins of a numeric column, or the most frequent "
-        "categories. A kind with * was set by you.",
+        "The columns of the file with their detected kinds, targets first. The line below the table gives the reason for "
+        "the column under the cursor; enter shows the column beside the target. ✓ is a feature, ◎ a target, – an ignored "
+        "column. Missing counts empty cells and spellings such as NA. Unique counts distinct values. Assoc says how well "
+        "the column alone predicts the target, from 0 (random guessing) to 1; s sorts by it. Shape is a histogram: "
+        "equal-width bins of a numeric column, or the most frequent categories. A kind with * was set by you; K changes it.",
     ),
     "plan": (
         "Plan",
-        "What the run will do. Each field has a default chosen from the data; the key beside a field changes it. T makes the "
-        "column under the cursor one more target; each target gets its own run and an equal share of the budget. The command "
-        "below starts the same run without the terminal UI. While the file is read, press ctrl+r to request the start: the "
-        "run starts when the plan is ready. Press esc to cancel the request.",
+        "What the run will do: a field for every option, with a default chosen from the data. tab goes to the fields; enter"
+        " edits one, ←/→ step through usual values, backspace restores the default, and u undoes the last change. • marks "
+        "fields that you have changed. The key beside a field edits it from anywhere. T makes the column under the cursor "
+        "one more target; each target gets its own run and an equal share of the budget. ▸ estimates what the budget "
+        "reaches: models with all folds of their defaults, and how many of them get further trials. The command below "
+        "starts the same run without the terminal UI; paste such a command to fill the plan. While the file is read, press "
+        "ctrl+r to request the start: the run starts when the plan is ready. Press esc to cancel the request.",
     ),
     "checks": (
         "Checks",
-        "Possible problems of the data. The text after the arrow says how tabapp handles each one unless you change it.",
+        "Possible problems of the data. The text after the arrow says how tabapp handles each one unless you change it; "
+        "enter on one offers the changes of the plan that remedy it.",
     ),
     "preview": (
         "Preview",

@@ -53,6 +53,10 @@ class Dialog(ModalScreen[str | None]):
             self.dismiss(None)
 
 
+MOST_NARROW = 60
+"""Longest label and note together that fit into a narrow dialog."""
+
+
 class Choice(Dialog):
     """Choose an option with the arrow keys and Enter; typing filters the list.
 
@@ -87,9 +91,12 @@ class Choice(Dialog):
             columns = [Column("", width=1), Column("name"), Column("note", flexible=True)]
             empty = "No match. Press enter to use the typed text." if self._parse else "No match."
             yield Table(columns, header=False, id="options", empty=empty)
+            yield Static("", id="detail")
             yield Static("", id="problem")
 
     def on_mount(self) -> None:
+        widest = max([0, *(len(option.label) + len(option.note) for option in self._options)])
+        self.query_one("#dialog").set_class(widest > MOST_NARROW, "-wide")
         self._fill("")
         table = self.query_one(Table)
         table.can_focus = False
@@ -113,6 +120,17 @@ class Choice(Dialog):
             if all(word in f"{option.label} {option.value}".casefold() for word in words)
         ]
         self.query_one(Table).show(rows)
+
+    @on(Table.Moved)
+    def _show_detail(self) -> None:
+        """Show the note of the option under the cursor, if its row cuts it."""
+        table = self.query_one(Table)
+        option = next((option for option in self._options if option.value == table.key), None)
+        names = max([0, *(len(each.label) for each in self._options)])
+        is_cut = option is not None and len(option.note) > table.size.width - names - 9
+        detail = self.query_one("#detail", Static)
+        detail.display = is_cut
+        detail.update(Content.styled(option.note if option is not None else "", MUTED))
 
     @on(Input.Changed)
     def _narrow(self, event: Input.Changed) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from textual import on
@@ -11,13 +11,17 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Static
 
+from tabapp.column_names import join_record, split_record
+from tabapp.run.options.config import OPTIONS
 from tabapp.run.record.records import ModelChoice as Known
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Dialog
+from tabapp.tui.dialogs.edit_value import EditValue
+from tabapp.tui.dialogs.model_page import ModelPage
 from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.viewmodels.texts import MUTED, count, file_size, short_seconds
 
-KEYS = "space  include   a  all   n  none   →  presets   enter  use these models   esc  cancel"
+KEYS = "space include · a all · n none · → presets · i page · = fix a value · enter use these models · esc cancel"
 COLUMNS = (
     Column("", width=1),
     Column("Model", least=16),
@@ -29,9 +33,18 @@ COLUMNS = (
 )
 
 
+Fix = Callable[[dict[str, str], Sequence[str], Callable[[str], None]], None]
+"""Requests hyperparameters by MODEL.NAME and the models of the run, and calls back with why they are refused."""
+
+
 class ModelChoice(Dialog):
     """The models with their expected time and memory on the table. The answer is their names joined by commas, or an empty text for
-    those that compete by default."""
+    those that compete by default.
+
+    Args:
+        fixed: returns the hyperparameters that are fixed, as texts by MODEL.NAME.
+        fix: requests others.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "include", show=False, priority=True),
@@ -40,10 +53,14 @@ class ModelChoice(Dialog):
         Binding("left,h", "presets(False)", show=False, priority=True),
         Binding("a", "every(True)", show=False, priority=True),
         Binding("n", "every(False)", show=False, priority=True),
+        Binding("i,question_mark", "page", show=False, priority=True),
+        Binding("equals_sign", "fix", show=False, priority=True),
     ]
 
-    def __init__(self, models: Sequence[Known]) -> None:
+    def __init__(self, models: Sequence[Known], fixed: Callable[[], Mapping[str, str]], fix: Fix) -> None:
         super().__init__("Models")
+        self._fixed = fixed
+        self._fix = fix
         self._models = list(models)
         self._chosen = {model.name for model in models if model.is_planned}
         self._unfolded = {_base(model.name) for model in models if ":" in model.name and model.is_planned}
@@ -93,9 +110,21 @@ class ModelChoice(Dialog):
                 Content("—" if model.seconds is None else short_seconds(model.seconds)),
                 Content.styled("—" if model.n_bytes is None else file_size(model.n_bytes), MUTED),
                 Content.styled(model.device, MUTED),
-                Content.styled(model.reason or "", MUTED),
+                self._note(model),
             ),
         )
+
+    def _note(self, model: Known) -> Content:
+        """The fixed hyperparameters of a model, or why it is skipped."""
+        values = self._values_of(model.name)
+        if values:
+            return Content.styled(" ".join(f"{name}={value}" for name, value in values.items()), "$accent")
+        return Content.styled(model.reason or "", MUTED)
+
+    def _values_of(self, model: str) -> dict[str, str]:
+        """The fixed hyperparameters of a model by name."""
+        parts = {key.partition("."): value for key, value in self._fixed().items()}
+        return {name: value for (owner, _, name), value in parts.items() if owner == model}
 
     @property
     def _model(self) -> Known | None:
@@ -122,14 +151,51 @@ class ModelChoice(Dialog):
         self._fill()
         self.query_one(Table).move_to_key(base if not unfold else model.name)
 
+    def action_page(self) -> None:
+        model = self._model
+        if model is not None:
+            self.app.push_screen(ModelPage(model.name, model.title))
+
+    def action_fix(self) -> None:
+        model = self._model
+        if model is None:
+            return
+        self._chosen |= {model.name}
+        owned = self._values_of(model.name)
+        dialog = EditValue(
+            f"Fix hyperparameters of {model.title}",
+            "NAME=VALUE, several with commas between them. All trials use these values; i shows the names.",
+            join_record(f"{name}={value}" for name, value in owned.items()) if owned else "",
+            lambda text: self._read(model.name, text),
+            self._send,
+        )
+        self.app.push_screen(dialog, lambda _: self._fill())
+
+    def _read(self, model: str, text: str) -> dict[str, str]:
+        """All fixed hyperparameters, with those of a model from a text.
+
+        Raises:
+            UsageError: the text is not NAME=VALUE.
+        """
+        prefix = f"{model}."
+        others = {key: value for key, value in self._fixed().items() if not key.startswith(prefix)}
+        return {**others, **OPTIONS["set"].parse(join_record(f"{prefix}{item}" for item in split_record(text)))}
+
+    def _send(self, fixed: dict[str, str], answered: Callable[[str], None]) -> None:
+        self._fix(fixed, self._names(), answered)
+
+    def _names(self) -> list[str]:
+        """The chosen models; none if they are those that compete by default."""
+        usual = {model.name for model in self._models if ":" not in model.name and model.reason is None}
+        names = [model.name for model in self._models if model.name in self._chosen]
+        return [] if set(names) == usual else names
+
     @on(Table.Selected)
     def action_accept(self) -> None:
         if not self._chosen:
             self.query_one("#message", Static).update(Content.styled("Choose at least one model.", "$error"))
             return
-        usual = {model.name for model in self._models if ":" not in model.name and model.reason is None}
-        names = [model.name for model in self._models if model.name in self._chosen]
-        self.dismiss("" if set(names) == usual else ",".join(names))
+        self.dismiss(",".join(self._names()))
 
 
 def _base(name: str) -> str:

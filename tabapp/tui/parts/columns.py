@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
+from typing import Literal
+
 from tabapp import charts
 from tabapp.run.record import events as ev
 from tabapp.run.record.state import RunState
@@ -28,20 +31,35 @@ MARKS = {
     "time": ("t", "$secondary"),
     "weight": ("w", "$secondary"),
 }
+Order = Literal["file", "missing", "unique", "association"]
+ORDERS: tuple[Order, ...] = ("file", "missing", "unique", "association")
+ORDER_TEXTS: Mapping[Order, str] = {
+    "file": "in the order of the file",
+    "missing": "most missing first",
+    "unique": "most distinct first",
+    "association": "most associated with the target first",
+}
 
 
-def column_row(column: ev.ColumnView, rows: int, kinds: dict[str, str]) -> Row:
-    """A column as a row; `rows` is the number of rows in the data, `kinds` the labels of kinds."""
+def column_row(
+    column: ev.ColumnView, rows: int, kinds: Mapping[str, str], given: Collection[str], association: float | None
+) -> Row:
+    """A column as a row.
+
+    Args:
+        rows: number of rows in the data.
+        kinds: the labels of kinds.
+        given: the columns whose kinds the user has set.
+        association: how well the column alone predicts the target, from 0 to 1; None if it is not known.
+    """
     role = column.role
     style = {"ignore": MUTED, "target": "bold $accent"}.get(role, "")
     missing = column.missing / rows if rows else 0.0
-    if role == "target":
-        values = Content.assemble(("target", "$accent"), (f" · {column.summary}", MUTED))
-    elif role == "ignore":
+    if role == "ignore":
         values = Content.styled("ignored", MUTED)
     else:
-        values = Content.styled(column.summary if role == "feature" else f"{role}: {column.summary}", MUTED)
-    kind = kinds.get(column.kind, column.kind) + ("*" if column.overridden else "")
+        values = Content.styled(column.summary if role in ("feature", "target") else f"{role}: {column.summary}", MUTED)
+    kind = kinds.get(column.kind, column.kind) + ("*" if column.name in given else "")
     return Row(
         column.name,
         (
@@ -50,46 +68,77 @@ def column_row(column: ev.ColumnView, rows: int, kinds: dict[str, str]) -> Row:
             Content.styled(kind, MUTED if role == "ignore" else ""),
             Content.styled(f"{missing:.1%}", "$warning" if missing > 0.5 else MUTED),
             Content.styled(f"{column.unique:,}", MUTED),
+            Content.styled("" if association is None else f"{association:.2f}", MUTED),
             Content.styled(charts.histogram(column.histogram, SHAPE_WIDTH), MUTED if role == "ignore" else "$primary"),
             values,
         ),
     )
 
 
-def columns_for(longest_name: int, width: int) -> tuple[Column, ...]:
-    """The columns; a long name leaves room for the rest."""
+def columns_for(longest_name: int, width: int, *, associated: bool) -> tuple[Column, ...]:
+    """The columns of the table; a long name leaves room for the rest."""
     return (
         Column("", width=1),
         Column("name", width=min(longest_name, max(12, width // 3))),
         Column("kind"),
         Column("miss", "right", width=5),
         Column("unique", "right", priority=3),
+        Column("assoc" if associated else "", "right", width=5 if associated else 1, priority=1 if associated else 9),
         Column("shape", width=SHAPE_WIDTH, priority=1),
         Column("values", flexible=True, priority=2),
     )
 
 
 class Columns(Table):
-    """Shows the schema of a state."""
+    """Shows the schema of a state: targets first, the others in the chosen order.
+
+    Attributes:
+        filter: text that the name or the kind of a shown column contains.
+        order: of the columns.
+        associations: how well each column alone predicts the target; empty while it is not known.
+    """
 
     def __init__(self) -> None:
-        super().__init__(columns_for(4, 80), id="columns", empty="Reading the file…")
+        super().__init__(columns_for(4, 80, associated=False), id="columns", empty="Reading the file…")
         self.filter = ""
+        self.order: Order = "file"
+        self.associations: Mapping[str, float] = {}
 
-    def show_state(self, state: RunState) -> None:
-        """Draw the columns whose name or kind contains the filter."""
+    def show_state(self, state: RunState, given: Collection[str] = ()) -> None:
+        """Draw the columns whose name or kind contains the filter; `given` are those whose kinds the user has set."""
         if state.schema is None:
             if state.finished is not None:
                 self.set_empty(state.finished.message or "The file was not read.")
             return
+        self.set_empty(f"No column contains “{self.filter}”. esc in the filter shows all.")
         kinds = SHORT_KINDS if self.size.width < SHORT_BELOW else KINDS
-        rows = [
-            column_row(column, state.schema.rows + state.schema.rows_without_target, kinds)
+        shown = [
+            column
             for column in state.schema.columns
             if self.filter.casefold() in f"{column.name} {column.kind}".casefold()
         ]
+        shown.sort(key=self._place)
+        rows = [
+            column_row(
+                column,
+                state.schema.rows + state.schema.rows_without_target,
+                kinds,
+                given,
+                self.associations.get(column.name),
+            )
+            for column in shown
+        ]
         longest = max([4, *(len(column.name) for column in state.schema.columns)])
-        self.show(rows, columns_for(longest, self.size.width))
+        self.show(rows, columns_for(longest, self.size.width, associated=bool(self.associations)))
+
+    def _place(self, column: ev.ColumnView) -> tuple[bool, float]:
+        value: Callable[[ev.ColumnView], float] = {
+            "file": lambda column: 0.0,
+            "missing": lambda column: column.missing,
+            "unique": lambda column: column.unique,
+            "association": lambda column: self.associations.get(column.name, -1.0),
+        }[self.order]
+        return column.role != "target", -value(column)
 
     def column(self, state: RunState) -> ev.ColumnView | None:
         """The column under the cursor."""

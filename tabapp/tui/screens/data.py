@@ -2,45 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Static
 
-from tabapp.run.options.units import parse_budget
+from tabapp.run.protocol import paging
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import with_runs_dir
+from tabapp.run.record.state import RunState
 from tabapp.tui.chrome.actions import UNSTARTED, View, bindings_for, has_started
 from tabapp.tui.content import Content
-from tabapp.tui.dialogs.basic import Choice, Option
-from tabapp.tui.dialogs.model_choice import ModelChoice
+from tabapp.tui.dialogs.basic import Decision, Option, Reading
+from tabapp.tui.dialogs.column_inspector import ColumnInspector
 from tabapp.tui.paging.client import Pager
 from tabapp.tui.paging.row_cache import TableRows
-from tabapp.tui.parts.columns import Columns
+from tabapp.tui.parts.columns import ORDER_TEXTS, ORDERS, Columns
 from tabapp.tui.parts.panel import set_titles
 from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import RunView
+from tabapp.tui.session.column_editing import ColumnEditing
+from tabapp.tui.session.plan_editing import PlanEditing
+from tabapp.tui.session.plan_exchange import PlanExchange
 from tabapp.tui.session.start_request import WAITING
+from tabapp.tui.viewmodels.plan_fields import plan_fields
 from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count, file_size
-from tabapp.tui.widgets.plan import QUALITIES, Checks, Plan, PlanFacts, long_duration
+from tabapp.tui.widgets.checks import Checks, warning_line
+from tabapp.tui.widgets.plan import Plan, PlanNote
 from tabapp.tui.widgets.preview import Preview
+from tabapp.warning_text import sentence
 
-BUDGETS = (60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0)
-VALIDATIONS = (
-    Option("auto", "automatic", "chosen by the number of rows"),
-    Option("holdout", "holdout", "scores on one held-out part of the rows; fast"),
-    Option("cv 3", "3-fold cross-validation", "each row is scored once"),
-    Option("cv 5", "5-fold cross-validation", "each row is scored once"),
-    Option("cv 10", "10-fold cross-validation", "twice the time of 5 folds, slightly more training rows"),
-)
-KINDS = (
-    Option("numeric", "numeric", "ordered numbers"),
-    Option("categorical", "categorical", "categories without an order"),
-    Option("text", "text", "words"),
-    Option("datetime", "datetime", "dates or times"),
-)
+NO_COLUMN = "There is no column under the cursor."
 
 
 class DataView(RunView):
@@ -55,6 +50,10 @@ class DataView(RunView):
         self._pager = Pager(self.tabapp.folder)
         self.rows = TableRows(self._pager)
         self._shown: tuple[object, object] = (None, None)
+        self._rated: ev.SchemaInferred | None = None
+        self._plan = PlanEditing(self.tabapp)
+        self._columns = ColumnEditing(self.tabapp, self._plan)
+        self._exchange = PlanExchange(self.tabapp, self._plan)
 
     def compose_body(self) -> ComposeResult:
         with Horizontal(id="upper"):
@@ -62,14 +61,16 @@ class DataView(RunView):
                 yield Columns()
                 yield Static("", id="reason")
             with Vertical(id="plan-box", classes="box"):
-                yield Plan("", id="plan")
+                yield Plan()
+                yield PlanNote("", id="plan-note")
                 yield Button("Start run  ctrl+r", id="start", compact=True)
-        yield Checks("Checks", id="checks")
+        yield Checks()
         yield Preview()
 
     _reason = Content("")
 
     def on_mount(self) -> None:
+        super().on_mount()
         set_titles(self.query_one("#columns-box"), "Columns")
         set_titles(self.query_one("#plan-box"), "Plan")
         self.rows.listener = self._show_rows
@@ -90,34 +91,63 @@ class DataView(RunView):
     def _show_rows(self) -> None:
         self.query_one(Preview).show_rows(self.rows)
 
+    # -- drawing ------------------------------------------------------------------------------------------------------
+
     def draw(self, snapshot: Snapshot) -> None:
-        state = snapshot.state
-        columns = self.query_one(Columns)
-        columns.show_state(state)
+        self._draw_columns(snapshot)
+        self._draw_plan(snapshot)
+        self._draw_rows(snapshot.state)
+        self.set_class(snapshot.state.schema is None, "-reading")
+
+    def _draw_columns(self, snapshot: Snapshot) -> None:
+        state, columns, box = snapshot.state, self.query_one(Columns), self.query_one("#columns-box")
+        if state.schema is not self._rated and columns.associations:
+            columns.associations = {}
+            self._rate()
+        columns.show_state(state, self.tabapp.planning.kinds)
         self._explain_column()
-        box = self.query_one("#columns-box")
         if state.schema is not None:
             used = sum(column.role == "feature" for column in state.schema.columns)
-            set_titles(box, f"Columns · {len(state.schema.columns)} · {count(used, 'feature')}")
-            self.query_one(Checks).show(state.schema)
+            order = "" if columns.order == "file" else f" · {ORDER_TEXTS[columns.order]}"
+            set_titles(box, f"Columns · {len(state.schema.columns)} · {count(used, 'feature')}{order}")
+            self.query_one(Checks).show_schema(state.schema)
         if state.read is not None:
-            facts = [
-                f"{state.read.rows:,} rows",
-                file_size(state.read.n_bytes),
-                state.read.encoding,
-                state.read.delimiter,
-            ]
+            read = state.read
+            facts = [f"{read.rows:,} rows", file_size(read.n_bytes), read.encoding, read.delimiter]
             set_titles(box, subtitle=" · ".join({"\t": "tab"}.get(fact, fact) for fact in facts if fact))
-        if state.plan is not None or not has_started(state):
-            self.query_one(Plan).show(PlanFacts(state.plan, snapshot.phase == "ready"))
-        set_titles(self.query_one("#plan-box"), subtitle="updating the plan…" if self.tabapp.planning.waits else "")
+
+    def _draw_plan(self, snapshot: Snapshot) -> None:
+        plan, planning = snapshot.state.plan, self.tabapp.planning
+        fields = self.query_one(Plan)
+        n_changed = 0
+        if plan is not None:
+            shown = plan_fields(plan, planning.config, planning.changed)
+            n_changed = sum(field.is_changed for field in shown)
+            fields.show_fields(shown, is_open=snapshot.phase == "ready")
+            self.query_one(PlanNote).show((plan, fields.field if fields.has_focus else None))
+        changed = f"{n_changed} changed" if n_changed else ""
+        undo = "u undoes" if planning.undoes and not has_started(snapshot.state) else ""
+        title = " · ".join(word for word in ("Plan", changed, undo) if word)
+        set_titles(self.query_one("#plan-box"), title, "updating the plan…" if planning.waits else "")
         self._show_start(snapshot)
-        if state.read is not None and (state.read, state.schema) != self._shown:
-            self._shown = (state.read, state.schema)
-            kinds = {column.name: column.kind for column in state.schema.columns} if state.schema else {}
-            numeric = [kinds.get(name) == "numeric" for name in state.read.names] if kinds else None
-            self.rows.show_first(state.read.names, state.read.preview, height=state.read.rows, numeric=numeric)
-        self.set_class(state.schema is None, "-reading")
+
+    def _draw_rows(self, state: RunState) -> None:
+        if state.read is None or (state.read, state.schema) == self._shown:
+            return
+        before, self._shown = self._shown[0], (state.read, state.schema)
+        if before is not None and before != state.read:
+            self._open_again()
+        kinds = {column.name: column.kind for column in state.schema.columns} if state.schema else {}
+        numeric = [kinds.get(name) == "numeric" for name in state.read.names] if kinds else None
+        self.rows.show_first(state.read.names, state.read.preview, height=state.read.rows, numeric=numeric)
+
+    def _open_again(self) -> None:
+        """Forget the rows: the file was read again, in another way."""
+        self.run_worker(self._pager.close(), exit_on_error=False)
+        self._pager = Pager(self.tabapp.folder)
+        self.rows.listener = None
+        self.rows = TableRows(self._pager)
+        self.rows.listener = self._show_rows
 
     def _show_start(self, snapshot: Snapshot) -> None:
         button = self.query_one("#start", Button)
@@ -144,6 +174,16 @@ class DataView(RunView):
             self._reason = text
             self.query_one("#reason", Static).update(text)
 
+    @on(Table.Moved, "#plan")
+    @on(Plan.FocusChanged)
+    def _explain_field(self) -> None:
+        self._draw_plan(self.snapshot)
+
+    def set_filter(self, text: str) -> None:
+        self.query_one(Columns).filter = text
+
+    # -- the start ----------------------------------------------------------------------------------------------------
+
     @on(Button.Pressed, "#start")
     def action_start(self) -> None:
         if self.is_unstarted():
@@ -152,128 +192,168 @@ class DataView(RunView):
     def action_cancel_start(self) -> None:
         self.tabapp.cancel_start()
 
-    def action_pick_target(self) -> None:
-        state = self.snapshot.state
-        if self._changeable() and state.schema is not None and state.plan is not None:
-            options = [
-                Option(column.name, column.name, f"{column.kind} · {column.summary}") for column in state.schema.columns
-            ]
-            dialog = Choice(
-                "Target: the column to predict",
-                options,
-                current=state.plan.target,
-                hint="type to filter, or several targets: a,b",
-                parse=str.strip,
-            )
-            self.tabapp.push_screen(dialog, lambda name: self._change(target=name) if name else None)
+    # -- the plan -----------------------------------------------------------------------------------------------------
+
+    def action_edit(self, name: str) -> None:
+        """Edit a field of the plan."""
+        if self._changeable():
+            self._plan.edit(name)
+
+    def action_step(self, direction: int) -> None:
+        """Choose the next value of the field under the cursor; outside of the plan, the next quality."""
+        if self._changeable():
+            fields = self.query_one(Plan)
+            name = fields.field.name if fields.has_focus and fields.field is not None else "quality"
+            self._said(self._plan.step(name, direction))
+
+    def action_reset(self) -> None:
+        fields = self.query_one(Plan)
+        if self._changeable():
+            if fields.has_focus and fields.field is not None:
+                self._plan.reset(fields.field.name)
+                self.redraw()
+            else:
+                self.warn("Press tab to go to the plan. Backspace gives the field under the cursor its default.")
+
+    def action_undo(self) -> None:
+        if not self._changeable():
+            return
+        if self.tabapp.planning.waits:
+            self.warn("The plan is being updated. Undo it in a moment.")
+        elif not self.tabapp.undo_plan():
+            self.warn("There is no change of the plan to undo.")
+        self.redraw()
+
+    def action_presets(self) -> None:
+        if self._changeable():
+            self._exchange.choose_preset()
+
+    def action_editor(self) -> None:
+        if self._changeable():
+            self._exchange.edit_as_text(self.app)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Fill the plan from a pasted command."""
+        event.stop()
+        if self._changeable():
+            self.run_worker(self._exchange.use_command(event.text), exit_on_error=False)
+
+    def action_copy_command(self) -> None:
+        plan = self.snapshot.state.plan
+        if plan is not None:
+            self.tabapp.copy(with_runs_dir(plan.command, self.tabapp.runs_dir))
+        else:
+            self.warn("The command is known once the plan is ready.")
+
+    # -- columns ------------------------------------------------------------------------------------------------------
+
+    def _column(self) -> ev.ColumnView | None:
+        """The column under the cursor; warns if there is none."""
+        column = self.query_one(Columns).column(self.snapshot.state)
+        if column is None:
+            self.warn(NO_COLUMN)
+        return column
 
     def action_toggle_target(self) -> None:
         """Add the column under the cursor to the targets, or remove it."""
-        column, plan = self.query_one(Columns).column(self.snapshot.state), self.snapshot.state.plan
-        if not self._changeable() or plan is None:
-            return
-        if column is None:
-            self.warn("There is no column under the cursor.")
-            return
-        names = list(plan.targets or (plan.target,))
-        if names == [column.name]:
-            self.warn(f"{column.name} is the only target. Press t to choose another column.")
-            return
-        names = [name for name in names if name != column.name] if column.name in names else [*names, column.name]
-        self._change(target=names[0] if len(names) == 1 else names)
-
-    def action_pick_metric(self) -> None:
-        plan = self.snapshot.state.plan
-        if self._changeable() and plan is not None:
-            dialog = Choice(
-                "Metric: the score to compare models by",
-                [Option(metric.name, metric.name, metric.description) for metric in plan.metrics],
-                current=plan.metric,
-                hint="or type prices of errors: cost:fn=5,fp=1" if plan.task == "binary" else "type to filter",
-                parse=str.strip if plan.task == "binary" else None,
-            )
-            self.tabapp.push_screen(dialog, lambda name: self._change(metric=name) if name else None)
-
-    def action_pick_budget(self) -> None:
-        plan = self.snapshot.state.plan
-        if self._changeable() and plan is not None:
-            options = [Option(str(seconds), long_duration(seconds)) for seconds in BUDGETS]
-            current = None if plan.budget is None else str(plan.budget)
-            dialog = Choice(
-                "Budget: time for the whole run",
-                options,
-                current=current,
-                hint="or type a time: 90s, 15m, 1.5h",
-                parse=lambda text: str(parse_budget(text)),
-            )
-            self.tabapp.push_screen(dialog, lambda text: self._change(budget=float(text)) if text else None)
-
-    def action_pick_validation(self) -> None:
-        if self._changeable():
-            self.tabapp.push_screen(Choice("Validation: how models are scored", VALIDATIONS), self._validation_chosen)
-
-    def _validation_chosen(self, choice: str | None) -> None:
-        if choice:
-            way, _, folds = choice.partition(" ")
-            self._change(validation=way, folds=int(folds) if folds else None)
-
-    def action_quality(self, step: int) -> None:
-        plan = self.snapshot.state.plan
-        if self._changeable() and plan is not None:
-            asked = self.tabapp.planning.asked.get("quality", plan.quality)
-            index = max(0, min(QUALITIES.index(asked) + step, len(QUALITIES) - 1))
-            if QUALITIES[index] != asked:
-                self._change(quality=QUALITIES[index])
-            else:
-                self.warn(f"{asked} is the {'highest' if step > 0 else 'lowest'} quality.")
-
-    def action_pick_models(self) -> None:
-        plan = self.snapshot.state.plan
-        if not self._changeable() or plan is None:
-            return
-        # A plan of an earlier version lists only the models that it has.
-        choices = plan.choices or tuple(
-            ev.ModelChoice(
-                name=model.name,
-                title=model.title,
-                family=model.family,
-                reason=model.reason,
-                is_planned=model.reason is None,
-            )
-            for model in plan.models
-        )
-        self.tabapp.push_screen(ModelChoice(choices), self._models_chosen)
-
-    def _models_chosen(self, names: str | None) -> None:
-        if names is not None:
-            self._change(models=names.split(",") if names else [], exclude=[])
+        if self._changeable() and (column := self._column()) is not None:
+            plan = self.snapshot.state.plan
+            self._said("" if plan is None else self._columns.toggle_target(column, plan))
 
     def action_toggle_column(self) -> None:
-        column = self.query_one(Columns).column(self.snapshot.state)
-        if not self._changeable():
-            return
-        if column is None:
-            self.warn("There is no column under the cursor.")
-            return
-        ignored = self.tabapp.planning.ignored
-        if column.role == "target":
-            self.notify(f"{column.name} is a target. Press t to choose another column.", severity="warning")
-        elif column.name in ignored:
-            self._change(ignore=[name for name in ignored if name != column.name])
-        elif column.role == "ignore":
-            self._include(column)
-        else:
-            self._change(ignore=[*ignored, column.name])
+        if self._changeable() and (column := self._column()) is not None:
+            self._said(self._columns.toggle_feature(column))
 
-    def _include(self, column: ev.ColumnView) -> None:
-        if column.kind == "constant":
-            self.notify(f"{column.name} cannot be a feature. {column.reason}", severity="warning")
-            return
-        dialog = Choice(f"Use {column.name} as", KINDS)
-        kinds = self.tabapp.planning.kinds
-        self.tabapp.push_screen(dialog, lambda kind: self._change(kinds={**kinds, column.name: kind}) if kind else None)
+    def action_kind(self) -> None:
+        if self._changeable() and (column := self._column()) is not None:
+            self._columns.choose_kind(column)
+
+    def action_sort(self) -> None:
+        """Sort the columns by the next order."""
+        columns = self.query_one(Columns)
+        columns.order = ORDERS[(ORDERS.index(columns.order) + 1) % len(ORDERS)]
+        if columns.order == "association" and not columns.associations:
+            self._rate()
+        self.redraw()
+
+    def _rate(self) -> None:
+        self._rated = self.snapshot.state.schema
+        self.run_worker(self._fetch_associations(), exit_on_error=False)
+
+    async def _fetch_associations(self) -> None:
+        schema, reply = self._rated, await self._pager.ask(paging.RateColumns())
+        if isinstance(reply, paging.Failed):
+            self.warn(reply.message)
+        elif isinstance(reply, paging.Rated) and schema is self._rated:
+            self.query_one(Columns).associations = reply.associations
+            self.redraw()
 
     @on(Table.Selected, "#columns")
+    def action_inspect(self) -> None:
+        """Show the column under the cursor beside the target."""
+        state, column = self.snapshot.state, self._column()
+        if column is None or state.schema is None:
+            return
+        name, schema = column.name, state.schema
+        target = state.plan.target if state.plan is not None else "the target"
+        inspector = ColumnInspector(
+            column,
+            schema.warnings,
+            schema.rows + schema.rows_without_target,
+            target,
+            lambda: self._pager.ask(paging.InspectColumn(column=name)),
+        )
+        self.tabapp.push_screen(inspector, self._inspected)
+
+    def _inspected(self, answer: str | None) -> None:
+        table = self.query_one(Columns)
+        actions: dict[str, Callable[[], None]] = {
+            "kind": self.action_kind,
+            "target": self._take_target,
+            "also": self.action_toggle_target,
+            "include": self.action_toggle_column,
+        }
+        if answer in ("next", "previous"):
+            table.action_move(1 if answer == "next" else -1)
+            self.action_inspect()
+        elif answer:
+            actions[answer]()
+
+    def _take_target(self) -> None:
+        if self._changeable() and (column := self._column()) is not None:
+            self._plan.change({"target": column.name})
+
+    # -- rows, checks and fields --------------------------------------------------------------------------------------
+
+    @on(Table.Selected, "#plan")
+    def _edit_field(self, event: Table.Selected) -> None:
+        self.action_edit(event.key)
+
+    @on(Table.Selected, "#checks")
+    def _show_remedies(self) -> None:
+        warning = self.query_one(Checks).warning
+        if warning is None:
+            return
+        if not warning.remedies or has_started(self.snapshot.state):
+            self.tabapp.push_screen(Reading("Check", Content.assemble(warning_line(warning), ".")))
+            return
+        options = [
+            Option(
+                str(place),
+                f"{remedy.label[:1].upper()}{remedy.label[1:]}",
+                f"--{remedy.option.replace('_', '-')} {remedy.value}",
+                key=str(place + 1),
+            )
+            for place, remedy in enumerate(warning.remedies)
+        ]
+        dialog = Decision("Check", f"{sentence(warning)}.", options, stay="Leave it as it is")
+        self.tabapp.push_screen(dialog, lambda place: self._remedy(warning, place) if place else None)
+
+    def _remedy(self, warning: ev.WarningView, place: str) -> None:
+        if self._changeable():
+            self._plan.apply(warning.remedies[int(place)])
+            self.redraw()
+
     @on(Table.Selected, "#preview")
     def action_table(self) -> None:
         rows = self.rows
@@ -289,15 +369,11 @@ class DataView(RunView):
 
         self.tabapp.push_screen(WholeTable(rows, self.snapshot.file))
 
-    def action_copy_command(self) -> None:
-        plan = self.snapshot.state.plan
-        if plan is not None:
-            self.tabapp.copy(with_runs_dir(plan.command, self.tabapp.runs_dir))
-        else:
-            self.warn("The command is known once the plan is ready.")
-
-    def set_filter(self, text: str) -> None:
-        self.query_one(Columns).filter = text
+    def _said(self, message: str) -> None:
+        """Show why a change is not possible, or that it is requested."""
+        if message:
+            self.warn(message)
+        self.redraw()
 
     def _changeable(self) -> bool:
         """Whether the plan can be changed now; warns if not."""
@@ -311,7 +387,3 @@ class DataView(RunView):
         elif snapshot.phase == "reading" or snapshot.state.plan is None:
             self.warn("The file is still being read. The plan can be changed once it is shown.")
         return snapshot.phase == "ready" and snapshot.state.plan is not None
-
-    def _change(self, **options: Any) -> None:
-        self.tabapp.change_plan(options)
-        self.redraw()

@@ -19,7 +19,7 @@ from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.parts.table import Table
 from tabapp.tui.viewmodels.texts import MUTED
-from tabapp.tui.widgets.plan import warning_line
+from tabapp.tui.widgets.checks import warning_line
 
 HEAD = "bold $primary"
 

@@ -16,7 +16,7 @@ from tabapp.run.record.folder import RunFolder
 from tabapp.run.record.state import RunState
 from tabapp.tui.session.analysis_queue import AnalysisQueue
 from tabapp.tui.session.engine_handle import EngineHandle
-from tabapp.tui.session.plan_changes import PlanChanges
+from tabapp.tui.session.plan_changes import Answered, PlanChanges
 from tabapp.tui.session.preferences import Preferences
 from tabapp.tui.viewmodels.texts import Snapshot
 
@@ -73,8 +73,12 @@ class Host(Protocol):
         """Withdraw a start that waits for the plan."""
         ...
 
-    def change_plan(self, options: dict[str, Any]) -> None:
-        """Ask the engine for a different plan."""
+    def change_plan(self, options: dict[str, Any], answered: Answered | None = None) -> None:
+        """Ask the engine for a different plan. `answered` receives why it is refused, or an empty text."""
+        ...
+
+    def undo_plan(self) -> bool:
+        """Ask the engine to undo the last change of the plan; returns whether there is one."""
         ...
 
     def finish(self) -> None:

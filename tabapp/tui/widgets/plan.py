@@ -1,43 +1,24 @@
-"""The plan of a run as a card, with the key that changes each field."""
+"""The plan of a run as a list of fields that can be edited, and the note below it."""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from tabapp.run.options.units import format_duration
+from textual.message import Message
+
+from tabapp.run.options.config import OPTIONS
 from tabapp.run.record import events as ev
 from tabapp.tui.content import Content
-from tabapp.tui.parts.panel import Panel, set_titles
-from tabapp.tui.viewmodels.texts import MUTED, count, short_command
-from tabapp.warning_text import parts
+from tabapp.tui.parts.panel import Panel
+from tabapp.tui.parts.table import Column, Row, Table
+from tabapp.tui.viewmodels.forecast import forecast
+from tabapp.tui.viewmodels.plan_fields import NONE, Field
+from tabapp.tui.viewmodels.texts import MUTED, short_command
 
-LABEL_WIDTH = 11
-QUALITIES = ("fast", "balanced", "best")
-TASKS = {"binary": "binary classification", "multiclass": "multiclass classification", "regression": "regression"}
-
-
-@dataclass(frozen=True)
-class PlanFacts:
-    """A plan, or None before there is one, and whether it can be changed now."""
-
-    plan: ev.PlanMade | None
-    open: bool
-
-
-def budget_text(plan: ev.PlanMade) -> str:
-    """The budget and the trials of a plan, in words."""
-    parts = [] if plan.budget is None else [long_duration(plan.budget)]
-    if plan.trials is not None:
-        parts.append(f"{count(plan.trials, 'trial')} per model")
-    return " · ".join(parts) or "no limit"
-
-
-def long_duration(seconds: float) -> str:
-    """A budget in words: 90 s, 10 min, 2 h."""
-    text = format_duration(seconds)
-    return f"{text[:-1]} { {'s': 's', 'm': 'min', 'h': 'h'}[text[-1]] }"
+LABEL_WIDTH = 13
+UNKNOWN = "The plan appears here once the file is read."
 
 
 def wrap_command(command: str, width: int) -> list[str]:
@@ -47,98 +28,91 @@ def wrap_command(command: str, width: int) -> list[str]:
     return wrapper.wrap(command)
 
 
-class Plan(Panel[PlanFacts]):
-    """Fields with the keys that change them, and the command that starts the same run."""
+class Plan(Table):
+    """A row for each option of the run. The row under the cursor shows the values that the arrow keys reach."""
 
-    def draw(self, facts: PlanFacts, width: int, height: int) -> list[Content]:
-        plan = facts.plan
-        if plan is None:
-            return Content.styled("The plan appears here once the file is read.", MUTED).wrap(width)
-        competing = sum(model.reason is None for model in plan.models)
-        known = sum(":" not in choice.name for choice in plan.choices)
-        several = len(plan.targets) > 1
-        task = TASKS[plan.task] if width >= 40 else plan.task
-        device = count(plan.n_gpus, "GPU") if plan.n_gpus > 1 else plan.device
-        fields: list[tuple[str, Content, str]] = [
-            ("Task", Content(f"{task} of {plan.target}" if several else task), ""),
+    class FocusChanged(Message):
+        """The list got or lost the focus."""
+
+    def __init__(self) -> None:
+        columns = (
+            Column("field", width=LABEL_WIDTH),
+            Column("value", flexible=True, least=10),
+            Column("key", "right", width=1),
+        )
+        super().__init__(columns, header=False, id="plan", empty=UNKNOWN)
+        self._fields: dict[str, Field] = {}
+
+    @property
+    def field(self) -> Field | None:
+        """The field under the cursor."""
+        return self._fields.get(self.key or "")
+
+    def show_fields(self, fields: Sequence[Field], *, is_open: bool) -> None:
+        """Draw the fields; those of a plan that is not open show no keys."""
+        self._fields = {field.name: field for field in fields}
+        room = max(10, self.size.width - LABEL_WIDTH - 7)
+        self.show([self._row(field, room, is_open=is_open) for field in fields])
+
+    def _row(self, field: Field, room: int, *, is_open: bool) -> Row:
+        here = is_open and self.has_focus and field.name == (self.key or next(iter(self._fields)))
+        style = "bold $accent" if field.name == "target" else MUTED if field.text == NONE or not field.is_set else ""
+        style = "" if style == MUTED and field.name in ("metric", "validation", "budget", "models", "task") else style
+        value = Content.styled(field.text if len(field.text) <= room or not field.short else field.short, style)
+        if here and field.steps:
+            value = _steps(field, room)
+        return Row(
+            field.name,
             (
-                "Targets" if several else "Target",
-                Content.styled(", ".join(plan.targets or (plan.target,)), "bold $accent"),
-                "t",
+                Content.assemble(("•" if field.is_changed else " ", "bold $accent"), (field.label, MUTED)),
+                value,
+                Content.styled(field.key if is_open else "", "bold $primary"),
             ),
-        ]
-        if plan.task == "binary" and plan.classes:
-            fields.append(("Positive", Content(plan.classes[-1]), ""))
-        elif plan.classes:
-            fields.append(("Classes", Content(str(len(plan.classes))), ""))
-        fields += [
-            ("Metric", Content(f"{plan.metric_title} of {plan.target}" if several else plan.metric_title), "m"),
-            ("Validation", Content(plan.validation.removesuffix(" cross-validation")), "v"),
-            ("Budget", Content(budget_text(plan)), "b"),
-            ("Quality", _quality(plan.quality, width), "←/→"),
-            ("Models", Content(f"{competing} of {known or len(plan.models)}"), "M"),
-            ("Device", Content(f"{device} · {count(plan.workers, 'worker')}"), ""),
-            ("Seed", Content(str(plan.seed)), ""),
-        ]
-        lines = [_field(name, value, key if facts.open else "", width) for name, value, key in fields]
+        )
+
+    def on_focus(self) -> None:
+        self.post_message(self.FocusChanged())
+
+    def on_blur(self) -> None:
+        self.post_message(self.FocusChanged())
+
+
+def _steps(field: Field, room: int) -> Content:
+    """All steps with the current one marked if they fit, or the value between arrows."""
+    parts = [
+        Content.styled(step.label, "bold underline" if index == field.place else MUTED)
+        for index, step in enumerate(field.steps)
+    ]
+    if field.place % 1:
+        parts.insert(int(field.place + 1), Content.styled(field.text, "bold underline"))
+    line = Content(" ").join(parts)
+    shown = line if line.cell_length <= room - 4 else Content(field.text)
+    return Content.assemble(("‹ ", "$primary"), shown, (" ›", "$primary"))
+
+
+class PlanNote(Panel[tuple[ev.PlanMade, Field | None]]):
+    """What the budget buys, and the command that starts the same run, or what the field under the cursor means."""
+
+    def draw(self, facts: tuple[ev.PlanMade, Field | None], width: int, height: int) -> list[Content]:
+        plan, field = facts
+        expected = forecast(plan)
+        lines = [Content.assemble(("▸ ", "$primary"), expected)] if expected else []
+        if field is not None:
+            text = Content.assemble((f"{OPTIONS[field.name].help} ", MUTED), (_reason(plan, field.name), MUTED))
+            return [*lines, *text.wrap(width)]
         command = wrap_command(short_command(plan.command), max(10, width - 2))
-        spare = height - len(lines)
-        if spare >= len(command) + 2:
-            lines += [Content(""), Content.styled("Equivalent command · y copies it", MUTED)]
-            spare -= 2
-        if len(command) > spare > 0:
-            command = [*command[: spare - 1], command[spare - 1][: width - 3] + " …"]
-        return [*lines, *(Content.styled(line, "$secondary") for line in command[: max(0, spare)])]
+        room = height - len(lines)
+        if len(command) > room > 0:
+            command = [*command[: room - 1], command[room - 1][: width - 3] + " …"]
+        return [*lines, *(Content.styled(line, "$secondary") for line in command)]
 
 
-def _field(name: str, value: Content, key: str, width: int) -> Content:
-    room = max(1, width - LABEL_WIDTH - (len(key) + 1 if key else 0))
-    shown = value.truncate(room, ellipsis=True)
-    line = Content.assemble((f"{name:<{LABEL_WIDTH}}", MUTED), shown)
-    if not key:
-        return line
-    return Content.assemble(line.pad_right(max(0, width - len(key) - line.cell_length)), (key, "bold $primary"))
-
-
-def _quality(quality: str, width: int) -> Content:
-    if width < 44:
-        return Content.assemble(("‹ ", MUTED), quality, (" ›", MUTED))
-    parts = [Content.styled(name, "bold" if name == quality else MUTED) for name in QUALITIES]
-    return Content.styled(" · ", MUTED).join(parts)
-
-
-def warning_line(warning: ev.WarningView) -> Content:
-    """A warning with its column and the action taken."""
-    named, message, action = parts(warning)
-    return Content.assemble(("⚠ ", "$warning"), (named, "bold"), message, (action, MUTED))
-
-
-def unlabeled_rows(facts: ev.SchemaInferred) -> str:
-    """The numbers of rows without a target, of the table unless a warning says it, and of `--unlabelled`; empty without any."""
-    said = any(warning.check == "no_target" for warning in facts.warnings)
-    words = (
-        [f"{count(facts.rows_without_target, 'row')} without a target"]
-        if facts.rows_without_target and not said
-        else []
-    )
-    words += [f"{count(facts.rows_unlabelled, 'row')} of --unlabelled"] if facts.rows_unlabelled else []
-    return f"{' and '.join(words)}, for models that learn from unlabeled rows" if words else ""
-
-
-class Checks(Panel[ev.SchemaInferred]):
-    """Possible problems of the data and the actions taken."""
-
-    def on_facts(self, facts: ev.SchemaInferred) -> None:
-        number = len(facts.warnings)
-        set_titles(self, f"Checks · {count(number, 'warning')}" if number else "Checks")
-
-    def draw(self, facts: ev.SchemaInferred, width: int, height: int) -> list[Content]:
-        lines = [warning_line(warning) for warning in facts.warnings]
-        if text := unlabeled_rows(facts):
-            lines.append(Content.assemble(("ⓘ ", "$primary"), text))
-        if not lines:
-            return [Content.assemble(("✓ ", "$success"), "No problems found.")]
-        if len(lines) > height:
-            rest = len(lines) - height + 1
-            lines = [*lines[: height - 1], Content.styled(f"… and {rest} more; ? lists all", MUTED)]
-        return lines
+def _reason(plan: ev.PlanMade, name: str) -> str:
+    """Why the plan has chosen the value of a field."""
+    reason = {
+        "target": plan.target_reason,
+        "task": plan.task_reason,
+        "validation": plan.validation_reason,
+        "device": plan.device_reason,
+    }.get(name, "")
+    return f"Here: {reason}" if reason else ""

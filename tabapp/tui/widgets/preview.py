@@ -33,5 +33,5 @@ class Preview(Table):
             of = f"{rows.whole_height:,} rows"
         else:
             of = f"about {rows.about:,} rows · still reading…" if rows.about else "all rows · still reading…"
-        set_titles(self, f"Preview · {len(shown)} of {of}", "←/→ scroll · p all rows")
+        set_titles(self, f"Preview · {len(shown)} of {of}", "←/→ scroll · a all rows")
         self.show(shown, columns)

@@ -1,0 +1,62 @@
+"""Possible problems of the data, each with the changes of the plan that remedy it."""
+
+from __future__ import annotations
+
+from tabapp.run.record import events as ev
+from tabapp.tui.content import Content
+from tabapp.tui.parts.panel import set_titles
+from tabapp.tui.parts.table import Column, Row, Table
+from tabapp.tui.viewmodels.texts import MUTED, count
+from tabapp.warning_text import parts
+
+UNLABELED = "unlabeled"
+
+
+def warning_line(warning: ev.WarningView) -> Content:
+    """A warning with its column and the action taken."""
+    named, message, action = parts(warning)
+    return Content.assemble(("⚠ ", "$warning"), (named, "bold"), message, (action, MUTED))
+
+
+def unlabeled_rows(facts: ev.SchemaInferred) -> str:
+    """The numbers of rows without a target, of the table unless a warning says it, and of `--unlabelled`; empty without any."""
+    said = any(warning.check == "no_target" for warning in facts.warnings)
+    words = (
+        [f"{count(facts.rows_without_target, 'row')} without a target"]
+        if facts.rows_without_target and not said
+        else []
+    )
+    words += [f"{count(facts.rows_unlabelled, 'row')} of --unlabelled"] if facts.rows_unlabelled else []
+    return f"{' and '.join(words)}, for models that learn from unlabeled rows" if words else ""
+
+
+class Checks(Table):
+    """A row for each warning."""
+
+    def __init__(self) -> None:
+        super().__init__([Column("warning", flexible=True)], header=False, id="checks")
+        set_titles(self, "Checks")
+        self._facts: ev.SchemaInferred | None = None
+
+    @property
+    def warning(self) -> ev.WarningView | None:
+        """The warning under the cursor."""
+        warnings = self._facts.warnings if self._facts is not None else ()
+        return warnings[int(self.key)] if self.key is not None and self.key.isdigit() else None
+
+    def show_schema(self, facts: ev.SchemaInferred) -> None:
+        """Draw the warnings of a table."""
+        if facts is self._facts:
+            return
+        self._facts = facts
+        number = len(facts.warnings)
+        set_titles(
+            self,
+            f"Checks · {count(number, 'warning')}" if number else "Checks",
+            "enter shows what you can do" if number else "",
+        )
+        rows = [Row(str(place), (warning_line(warning),)) for place, warning in enumerate(facts.warnings)]
+        if text := unlabeled_rows(facts):
+            rows.append(Row(UNLABELED, (Content.assemble(("ⓘ ", "$primary"), text),)))
+        self.set_empty("✓ No problems found.")
+        self.show(rows)
