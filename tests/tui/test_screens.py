@@ -156,6 +156,8 @@ async def test_the_columns_can_be_filtered(tmp_path, monkeypatch):
         await driver.press("slash", "n", "u", "m", "e", "r", "enter")
         table = driver.app.screen.query_one(Columns)
         await driver.until(lambda: [row.key for row in table.rows] == ["Age", "SibSp", "Parch", "Fare"])
+        await driver.press("slash", "z", "z")
+        await driver.sees("No column matches “numerzz”.")
         await driver.press("slash", "escape")
         await driver.until(lambda: len(table.rows) == 12)
         assert driver.app.screen.focused is table

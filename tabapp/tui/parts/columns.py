@@ -128,6 +128,7 @@ class Columns(Table):
             )
             for column in shown
         ]
+        self.set_empty(f"No column matches “{self.filter}”." if self.filter else "The table has no columns.")
         longest = max([4, *(len(column.name) for column in state.schema.columns)])
         self.show(rows, columns_for(longest, self.size.width, associated=bool(self.associations)))
 
