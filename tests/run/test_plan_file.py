@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -29,7 +31,7 @@ CONFIG = RunConfig(
 
 @pytest.mark.parametrize("config", [CONFIG, RunConfig(data="x.csv")])
 @pytest.mark.parametrize("write", [plan_toml, preset_toml])
-def test_a_written_plan_is_read_back(write, config):
+def test_a_written_plan_is_read_back(write: Callable[[RunConfig], str], config: RunConfig) -> None:
     found = read_plan(write(config), "The plan")
     read = msgspec.convert({"data": "x.csv", **defaults(), **found}, RunConfig)
     assert read == config
@@ -62,7 +64,7 @@ def test_a_plan_for_an_editor_explains_every_option():
         ('address = "10.0.0.1"', "is the address of a Ray cluster"),
     ],
 )
-def test_what_is_wrong_in_a_plan_is_said_as_on_the_command_line(text, problem):
+def test_what_is_wrong_in_a_plan_is_said_as_on_the_command_line(text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         read_plan(text, "The plan")
 

@@ -76,14 +76,15 @@ def options_of(name: str) -> tuple[str, ...]:
 
 
 def plan_fields(plan: ev.PlanMade, config: RunConfig, changed: frozenset[str] = frozenset()) -> list[Field]:
-    """All fields of a plan.
+    """All fields of a plan: those with a key of their own first, otherwise in the order of the help.
 
     Args:
         config: the configuration of the plan.
         changed: fields of the configuration that differ from those of the first plan.
     """
     keys = {action.action: action.shown_key for action in ACTIONS if action.scope == "data"}
-    return [_field(name, plan, config, changed, keys.get(f"edit('{name}')", "")) for name in field_names()]
+    fields = [_field(name, plan, config, changed, keys.get(f"edit('{name}')", "")) for name in field_names()]
+    return sorted(fields, key=lambda field: not field.key)
 
 
 def _field(name: str, plan: ev.PlanMade, config: RunConfig, changed: frozenset[str], key: str) -> Field:
