@@ -6,7 +6,7 @@ from statistics import fmean, pstdev
 
 from tabapp import charts
 from tabapp.run.record import events as ev
-from tabapp.run.record.score_text import decimals, folds_text
+from tabapp.run.record.score_text import folds_text, written_like
 from tabapp.run.record.state import RunState, format_score
 from tabapp.tui.chrome.actions import phase_of
 from tabapp.tui.content import Content
@@ -216,7 +216,7 @@ class Folds(Panel[Comparison]):
         ]
         closing = [Content.assemble(("mean   ", MUTED), *cells, (scale, MUTED))]
         spreads = [
-            f"{pstdev(known):>10.{decimals(fmean(known))}f}" if len(known) > 1 else f"{'—':>10}"
+            f"{written_like(pstdev(known), fmean(known)):>10}" if len(known) > 1 else f"{'—':>10}"
             for known in ([score for score in card.folds if score is not None] for card in facts.cards)
         ]
         closing.append(Content.styled("spread " + "".join(spreads), MUTED))
