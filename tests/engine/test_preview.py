@@ -12,7 +12,8 @@ from tabapp.bundle.prediction.load import load_bundle
 from tabapp.engine.finish.preview import write_preview
 from tabapp.errors import UsageError
 from tabapp.run.protocol.exporting import ExportOptions, PreviewWritten, run_export
-from tabapp.run.record.folder import RunFolder
+from tabapp.run.record.event_lines import decode
+from tabapp.run.record.folder import EventLog, RunFolder
 from tests.engine.finished_runs import make_run
 from tests.tables import write_shops
 
@@ -26,11 +27,12 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(table: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """A run as it was before its end: with an ensemble in its events, without a bundle."""
     made = make_run(tmp_path_factory.mktemp("runs"), table, "sold", ("lightgbm", "linear"))
-    lines = made.events.read_bytes().splitlines(keepends=True)
-    last = max(place for place, line in enumerate(lines) if b'"ev":"ensemble.changed"' in line)
-    made.events.write_bytes(b"".join(lines[: last + 1]))
+    ensemble = decode((made.path / "ensemble.json").read_bytes())
+    log = EventLog(made.events)
+    log.append(ensemble)
+    log.close()
     for name in ("ensemble.json", "model.tabapp"):
-        (made.path / name).unlink(missing_ok=True)
+        (made.path / name).unlink()
     return made
 
 
@@ -56,9 +58,7 @@ def test_the_best_models_so_far_predict_and_are_marked(folder, table, tmp_path):
 def test_without_a_score_it_says_so(folder, tmp_path):
     early = tmp_path / "early"
     shutil.copytree(folder.path, early)
-    lines = folder.events.read_bytes().splitlines(keepends=True)
-    first = next(place for place, line in enumerate(lines) if b'"ev":"ensemble.changed"' in line)
-    (early / "events.jsonl").write_bytes(b"".join(lines[:first]))
+    (early / "events.jsonl").write_bytes(b"")
     with pytest.raises(UsageError, match="has no result yet"):
         write_preview(RunFolder(early), tmp_path / "p.tabapp", lambda text: None)
     assert not (tmp_path / "p.tabapp").exists()
