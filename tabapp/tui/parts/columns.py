@@ -110,7 +110,6 @@ class Columns(Table):
             if state.finished is not None:
                 self.set_empty(state.finished.message or "The file was not read.")
             return
-        self.set_empty(f"No column contains “{self.filter}”. esc in the filter shows all.")
         kinds = SHORT_KINDS if self.size.width < SHORT_BELOW else KINDS
         shown = [
             column
