@@ -157,7 +157,7 @@ def advice(
         return sorted(values, key=lambda each: -values[each]).index(name)
 
     by_attention = place({each: found.share for each, found in attention.items()})
-    by_permutation = place({each: found.mean for each, found in permutation.items()})
+    by_permutation = place({each: found.mean for each, found in permutation.items() if each in attention})
     most = max(2, len(attention) // 3)
     if abs(by_attention - by_permutation) <= most:
         return ""

@@ -11,7 +11,7 @@ import numpy as np
 from tabapp.features.arrays import FeatureSpec
 from tabapp.models.contract import STEP_ROWS, FittedModel
 
-USED = "used columns"
+USED = "used_columns"
 """The fact that `described` adds: the columns that the model uses most, with their shares."""
 MOST_COLUMNS, MOST_LISTED, MOST_OF_LISTED, MOST_FACTS = 8, 5, 3, 20
 HIDDEN = frozenset({STEP_ROWS})
@@ -21,7 +21,11 @@ HIDDEN = frozenset({STEP_ROWS})
 def described(model: FittedModel, spec: FeatureSpec) -> dict[str, Any]:
     """The summary of a model, with the columns that it uses most if it knows its use of the features without data."""
     summary = dict(model.summary())
-    used = model.use_of_features()
+    try:
+        used = model.use_of_features()
+    except Exception:
+        # A model of others that does not know its features must not lose its fit.
+        used = None
     if used is None:
         return summary
     shares: dict[str, float] = {}

@@ -6,6 +6,7 @@ import msgspec
 
 from tabapp.findings import ModelAttention
 from tabapp.run.analyses.attention_importances import (
+    AttentionImportancesReady,
     agreement_text,
     attentions,
     combination_text,
@@ -29,6 +30,7 @@ def with_attention(state: RunState, model: str | None) -> RunState:
     found, importances = chosen_attention(state, model), state.importances
     if found is None or importances is None:
         return state
+    identity = next(each.identity for each in state.results(AttentionImportancesReady) if each.found is found)
     shares = {row.feature: row for row in found.rows}
     rows = tuple(
         msgspec.structs.replace(
@@ -40,7 +42,13 @@ def with_attention(state: RunState, model: str | None) -> RunState:
         )
         for row in importances.rows
     )
-    shown = msgspec.structs.replace(importances, rows=rows, attention_model=found.model, agreement=found.agreement)
+    shown = msgspec.structs.replace(
+        importances,
+        rows=rows,
+        attention_model=found.model,
+        attention_identity=identity,
+        agreement=found.agreement,
+    )
     return msgspec.structs.replace(state, importances=shown)
 
 
@@ -91,7 +99,7 @@ def more_notes(found: ModelAttention | None, importances: ev.ImportancesReady) -
         notes.append(("—", f" {columns} outside of its attention."))
     if found.streams:
         first, *others = found.streams
-        notes.append((first.capitalize(), f" are shown; d · Results has the {', '.join(others)} beside them."))
+        notes.append((first.capitalize(), f" are shown; reports have the {', '.join(others)} beside them."))
     if found.combinations:
         products = "; ".join(
             f"{combination_text(each.columns)} ({each.frequency:.0%})" for each in found.combinations[:MOST_PRODUCTS]

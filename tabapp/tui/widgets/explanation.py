@@ -139,7 +139,7 @@ class Explanation(Table):
         preliminary = "preliminary, of " if ready.preliminary else ""
         # A long title is cut at its end.
         of = f"{preliminary}{facts.title} · " if is_stale else ""
-        title = f"Importance · {of}sorted by {sort}" + (" · a swaps" if attention else "")
+        title = f"Importance · {of}sorted by {sort}"
         if attention and ready.attention_model is not None:
             kind = kind_of(state, ready.attention_model)
             title += f" · m {kind} of {title_of(state, ready.attention_model)}"

@@ -37,6 +37,14 @@ def test_used_columns_are_shares_of_columns():
     assert described(Model(np.zeros(4)), SPEC) == {}
 
 
+def test_a_model_that_fails_to_name_its_features_keeps_its_summary():
+    class Failing(Model):
+        def use_of_features(self):
+            raise RuntimeError("no")
+
+    assert described(Failing(None, trees=3), SPEC) == {"trees": 3}
+
+
 def test_numbers_are_averaged_over_folds_and_equal_values_kept():
     folds = [
         {"trees": 100, "rate": 0.1, "refit": True, "device": "cpu", STEP_ROWS: 8, "loss": None},
@@ -63,7 +71,7 @@ def test_a_summary_is_text_for_people():
         "weights": "12,345",
         "pretraining loss": "0.1235",
         "trained again on all rows": "no",
-        USED: "age 0.7",
+        "used columns": "age 0.7",
     }
     assert value_text([{"age": 0.9, "pay": 0.8}, {"city": 1.0}]) == "age 0.9, pay 0.8; city 1"
     assert value_text(["cpu", "cuda:0"]) == "cpu, cuda:0"
