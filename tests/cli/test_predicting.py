@@ -3,13 +3,16 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from functools import partial
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
 from click.testing import CliRunner
 
+from tabapp.bundle.files import contents
 from tabapp.bundle.prediction.load import load_bundle
 from tabapp.bundle.writing.threshold import set_threshold
 from tabapp.bundle.writing.write import write_bundle
@@ -260,6 +263,29 @@ def test_inspect_lists_members_with_their_checksums(bundles):
         members[0]["sha256"][:16],
     ):
         assert part in shown
+
+
+def test_inspect_shows_what_members_report_whatever_it_is(bundles, monkeypatch):
+    original = contents.open_bundle
+
+    def with_summaries(path, **options):
+        found = original(path, **options)
+        member = found.ensemble.candidates[0].model
+        rows = (
+            {"model": member, "summary": {"trees": 120, "used columns": {"age": 0.75}}},
+            {"model": "another", "summary": {"secret": 1}},
+            {"model": member, "summary": ["no", "mapping"]},
+            {"summary": {}},
+        )
+        return replace(found, manifest=msgspec.structs.replace(found.manifest, leaderboard=rows))
+
+    assert "Reported by the fitted models" not in call(inspecting.inspect, bundles["binary"]).stdout
+    monkeypatch.setattr(contents, "open_bundle", with_summaries)
+    shown = call(inspecting.inspect, bundles["binary"]).stdout
+    assert "Reported by the fitted models" in shown
+    assert "used columns" in shown
+    assert "age 0.75" in shown
+    assert "secret" not in shown
 
 
 def test_inspect_loads_no_model_and_no_model_library(bundles):
