@@ -98,7 +98,7 @@ def test_plain_lines_warn_of_the_data_once_with_the_remedy_and_count_the_rest(fo
     warned = [line for line in lines if "odd" in line or "later" in line or "more" in line]
     assert warned[0] == "warn     later: It alone predicts y → kept; --ignore later leaves it out"
     assert warned[1:10] == [f"warn     x{i}: It is odd → kept" for i in range(9)]
-    assert warned[10:] == [f"warn     and 7 more; `tabapp report {folder.run}` lists all of them"]
+    assert warned[10:] == [f"warn     and 7 more; `tabapp report {folder.argument}` lists all of them"]
 
 
 def test_verbose_lines_have_every_warning_and_quiet_ones_none(folder, engine, capsys):

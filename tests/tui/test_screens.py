@@ -10,6 +10,7 @@ from textual.widgets import Static
 
 from tabapp.run.protocol.exporting import Compared, ExportOptions, ExportRow
 from tabapp.run.record import events as ev
+from tabapp.run.record.folder import with_runs_dir
 from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Reading
 from tabapp.tui.parts.columns import Columns
 from tabapp.tui.screens.whole_table import WholeTable
@@ -147,7 +148,8 @@ async def test_the_plan_is_fixed_once_the_run_has_started(tmp_path, monkeypatch)
 async def test_y_copies_the_equivalent_command(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
         await driver.press("y")
-        assert driver.app.clipboard.startswith("tabapp --auto titanic.csv --target Survived --budget 2m")
+        command = "tabapp --auto titanic.csv --target Survived --budget 2m"
+        assert driver.app.clipboard == with_runs_dir(command, driver.app.runs_dir)
         await driver.sees("Copied")
 
 
