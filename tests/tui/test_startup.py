@@ -12,7 +12,7 @@ from textual.widgets import Button
 
 from tabapp.run.record import events as ev
 from tabapp.tui.chrome.actions import ACTIONS, TABS, Action, Scope
-from tabapp.tui.dialogs.basic import Dialog, Reading
+from tabapp.tui.dialogs.basic import Decision, Dialog, Reading
 from tabapp.tui.parts.lines import KeyBar
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.run import RunningView
@@ -118,7 +118,7 @@ async def test_an_engine_that_stops_withdraws_the_start_with_the_reason(tmp_path
         await driver.press("ctrl+r")
         await driver.sees(WAITS)
         driver.process.returncode = -9
-        await driver.until(lambda: isinstance(driver.app.screen, Reading))
+        await driver.until(lambda: isinstance(driver.app.screen, Decision))
         await driver.sees("SIGKILL")
         await driver.press("escape")
         await driver.until(lambda: WAITS not in driver.text())

@@ -76,11 +76,14 @@ class Notifications:
         """Show that the engine has stopped, and offer what can be done about it."""
         tail = log_tail(self._app.folder.log, TAIL_LINES)
         said = f"\n\nThe end of its log:\n{tail}" if tail else ""
+        started = has_started(self._app.whole_state)
+        kept = "Completed fits are kept." if started else "The run has not started."
+        resume = "continues from the last complete fit" if started else "reads the table again"
         dialog = Decision(
             "The engine has stopped",
-            f"{trouble}\nCompleted fits are kept.{said}",
+            f"{trouble}\n{kept}{said}",
             [
-                Option("resume", "Resume now", "continues from the last complete fit", "r"),
+                Option("resume", "Resume now", resume, "r"),
                 Option("log", "Show the log", "", "8"),
                 Option("quit", "Quit", "", "q"),
             ],
