@@ -207,8 +207,9 @@ def _tables(found: BetweenRowsReady, state: RunState) -> list[DiagnosisTable]:
 
 def _near_sentences(found: BetweenRowsReady) -> tuple[str, ...]:
     sentences: list[str] = []
-    near = next((each for each in found.near if each.chance >= NEAR), None)
-    if near is not None:
+    if found.near:
+        # With few rows, 5 % of them is no whole number.
+        near = min(found.near, key=lambda each: abs(each.chance - NEAR))
         sentences.append(
             f"The nearest {percent(near.chance)} of the {found.n_stored:,.0f} stored rows, by distance in encoded features, have "
             f"{percent(near.weight, 1)} of the weight of a prediction (95 % interval {percent(near.low, 1)} to "
