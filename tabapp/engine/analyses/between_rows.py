@@ -43,7 +43,7 @@ TOGETHER = 10
 """Held-out rows that are predicted from the same permutation of the stored rows."""
 FEW_ROWS, DELETED_ROWS = 30, 10
 """Held-out rows that are predicted from few stored rows, and for which rows are deleted one by one."""
-DELETED_FROM, MOST_TRIES = 200, 600
+DELETED_FROM, MOST_TRIES = 100, 300
 """Stored rows, at most, that are deleted one by one, and the predictions after which that ends."""
 SHARES = (0.5, 0.2, 0.1, 0.05, 0.02)
 """Shares of the stored rows that are left."""
