@@ -11,7 +11,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Input, Static
 
+from tabapp.run.record.events import ENSEMBLE
 from tabapp.run.record.state import RunState
+from tabapp.run.texts.verdict import verdict_of
 from tabapp.tui.chrome.actions import MOVING_HELP, Phase, View, actions_for
 from tabapp.tui.chrome.glossary import CELLS, SCORE, SIGNS, WORDS
 from tabapp.tui.chrome.help_texts import PANELS, SCREENS
@@ -19,9 +21,12 @@ from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.parts.table import Table
 from tabapp.tui.viewmodels.texts import MUTED
+from tabapp.tui.viewmodels.verdict_lines import verdict_lines
 from tabapp.tui.widgets.checks import warning_line
 
 HEAD = "bold $primary"
+WIDTH = 86
+"""Cells of a line in the dialog."""
 
 
 def cells_section(table: Table | None, state: RunState) -> list[Content]:
@@ -39,7 +44,13 @@ def cells_section(table: Table | None, state: RunState) -> list[Content]:
         text = cell.plain.strip()
         if meaning and text not in ("", "—"):
             lines.append(Content.assemble((column.title, MUTED), f" {text}", (": ", MUTED), meaning.format(rows=rows)))
-    return [Content("\n").join(lines)] if len(lines) > 1 else []
+    verdict = verdict_of(state) if table.id == "leaderboard" and row.key == ENSEMBLE else None
+    found = (
+        []
+        if verdict is None
+        else [Content("\n").join([Content.styled("Result", HEAD), *verdict_lines(verdict, WIDTH)])]
+    )
+    return [*found, Content("\n").join(lines)] if len(lines) > 1 else found
 
 
 def listed(title: str, entries: Sequence[tuple[str, str]]) -> Content:

@@ -231,3 +231,9 @@ def test_preliminary_importances_stay_if_the_end_has_no_time_for_others():
     assert state.importances.rows
     final = msgspec.structs.replace(found, seq=3)
     assert replay([msgspec.structs.replace(events[0], seq=1), final]).importances == final
+
+
+async def test_help_on_the_ensemble_begins_with_the_result(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, [*recordings.finished(), ALONE], now=130.0, attach=True) as driver:
+        await driver.press("g", "question_mark")
+        await driver.sees("★ Ensemble · ROC AUC ↑", "alone looks better", "Under the cursor")
