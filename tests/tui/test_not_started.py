@@ -33,7 +33,7 @@ def ended(rows: tuple[ev.LeaderboardRow, ...]) -> list[ev.Event]:
 async def test_models_not_started_are_one_line_that_enter_opens(tmp_path, monkeypatch, digit, table, size):
     async with drive(tmp_path, monkeypatch, ended(NOT_STARTED), attach=True, engine_runs=False, size=size) as driver:
         await driver.press(digit, "G")
-        await driver.sees(*(("▸ 14 models not started",) if digit == "1" else ("▸ 14 more", "unstarted")))
+        await driver.sees(*(("▸ 14 models", "not started · enter") if digit == "1" else ("▸ 14 more", "unstarted")))
         models = driver.app.screen.query_one(table)
         shown = len(models.rows)
         assert models.rows[-1].key == FOLD_KEY

@@ -247,7 +247,7 @@ class Leaderboard(ModelTable):
         shown, folded = split_not_started(ordered)
         rows = drawn(shown)
         if folded:
-            hint = Content.styled("enter hides them" if self.unfolded else "enter shows them", MUTED)
+            hint = Content.styled(f"not started · enter {'hides' if self.unfolded else 'shows'} them", MUTED)
             empty = [Content("")] * (len(columns_for(state)) - 3)
             rows.append(Row(FOLD_KEY, (Content.styled("–", MUTED), self.fold_line(len(folded)), *empty, hint)))
         if self.unfolded:

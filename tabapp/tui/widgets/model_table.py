@@ -56,5 +56,5 @@ class ModelTable(Table):
 
     def fold_line(self, number: int, *, short: bool = False) -> Content:
         """The name of the line with the number of folded models."""
-        models = f"{number} more" if short else f"{count(number, 'model')} not started"
+        models = f"{number} more" if short else count(number, "model")
         return Content.styled(f"{'▾' if self.unfolded else '▸'} {models}", MUTED)
