@@ -115,24 +115,24 @@ class Now(Panel[NowFacts]):
         if len(facts.work) > len(shown):
             lines.append(Content.styled(f"and {len(facts.work) - len(shown)} more", MUTED))
         if facts.then:
-            lines.append(_labelled("next", " · ".join(facts.then)))
+            lines.append(_labeled("next", " · ".join(facts.then)))
         if facts.why:
             room = max(1, height - len(lines) - bool(facts.n_waiting))
-            wrapped = list(_labelled("why ", facts.why).wrap(width))
+            wrapped = list(_labeled("why ", facts.why).wrap(width))
             lines += wrapped[:room]
         if facts.n_waiting:
             lines += list(_waiting(facts).wrap(width))
         return lines
 
 
-def _labelled(label: str, text: str) -> Content:
+def _labeled(label: str, text: str) -> Content:
     return Content.assemble((f"{label} ", "$secondary"), text)
 
 
 def _waiting(facts: NowFacts) -> Content:
     models = " · ".join(facts.waiting) + (" · …" if facts.n_waiting > len(facts.waiting) else "")
     fits = "" if facts.in_time is None else f", {facts.in_time} fit into the time left"
-    return _labelled("wait", f"{count(facts.n_waiting, 'model')}{fits}{': ' if facts.waiting else ''}{models}")
+    return _labeled("wait", f"{count(facts.n_waiting, 'model')}{fits}{': ' if facts.waiting else ''}{models}")
 
 
 def _line(work: Work, width: int) -> Content:
