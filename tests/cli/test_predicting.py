@@ -265,7 +265,7 @@ def test_inspect_lists_members_with_their_checksums(bundles):
         assert part in shown
 
 
-def test_inspect_shows_what_members_report_of_any_kind(bundles, monkeypatch):
+def test_inspect_shows_what_members_report_of_any_type(bundles, monkeypatch):
     original = contents.open_bundle
 
     def with_summaries(path, **options):

@@ -121,7 +121,7 @@ class AnalysisQueue:
             _record_end(job, "canceled", "")
             self._remove(job)
             # The app itself may be ending.
-            if (task := asyncio.current_task()) is not None and task.canceling():
+            if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
             self._app.notify(f"{job.title} is canceled.", timeout=3)
         except (TabappError, OSError) as error:
