@@ -41,7 +41,7 @@ async def test_data_shows_columns_plan_and_checks(tmp_path, monkeypatch, size):
         )
         await driver.sees("3 warnings", "PassengerId counts the rows", "Start run", "6 of 7")
         await driver.sees("tabapp --auto titanic.csv", "▂▂▇▇▅▃", "~5 of 6 models, 2 tuned")
-        await driver.sees("Survived boolean: its name says an outcome")
+        await driver.sees("Survived boolean: its name says an")
         await driver.press("down", "j")
         await driver.sees("Pclass categorical: 3 whole numbers, each")
 

@@ -270,6 +270,9 @@ class DataView(RunView):
 
     def action_sort(self) -> None:
         """Sort the columns by the next order."""
+        if self.snapshot.state.schema is None:
+            self.warn("The file is still being read. Its columns can be sorted once they are shown.")
+            return
         columns = self.query_one(Columns)
         columns.order = ORDERS[(ORDERS.index(columns.order) + 1) % len(ORDERS)]
         if columns.order == "association" and not columns.associations:

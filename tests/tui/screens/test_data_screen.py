@@ -190,7 +190,7 @@ async def test_a_filter_without_a_match_says_so(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
         driver.app.screen.set_filter("zzz")
         driver.app.screen.redraw()
-        await driver.sees("No column contains “zzz”")
+        await driver.sees("No column matches “zzz”")
 
 
 async def test_the_target_is_first_and_columns_are_sorted(tmp_path, monkeypatch):
