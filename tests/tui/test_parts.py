@@ -21,8 +21,10 @@ from tabapp.run.texts.progress import progress_of
 from tabapp.tui.app import TabappApp
 from tabapp.tui.chrome.actions import ACTIONS, TABS, Scope, actions_for, bindings_for, phase_of
 from tabapp.tui.chrome.help_texts import PANELS, SCREENS
+from tabapp.tui.door.screen import Door
 from tabapp.tui.parts.table import GAP, Column, fit_widths
 from tabapp.tui.paths import typed_path
+from tabapp.tui.replay import ReplayApp
 from tabapp.tui.screens.help import help_content
 from tabapp.tui.screens.registry import screen_class
 from tabapp.tui.screens.row import RowView
@@ -40,6 +42,8 @@ VIEWS: dict[Scope, type] = {
     **{view: screen_class(view) for _, view, _ in TABS},
     "table": WholeTable,
     "row": RowView,
+    "door": Door,
+    "replay": ReplayApp,
     "everywhere": TabappApp,
 }
 
@@ -54,6 +58,8 @@ def numbered(events: list[ev.Event]) -> list[ev.Event]:
 def test_ids_are_unique_and_a_key_means_one_thing_on_a_screen():
     assert len({action.id for action in ACTIONS}) == len(ACTIONS)
     for scope in VIEWS:
+        if scope == "door":  # A dialog without the actions of all screens.
+            continue
         keys = [key for action in actions_for(scope) for key in action.keys.split(",")]
         assert len(set(keys)) == len(keys), scope
 
@@ -61,14 +67,15 @@ def test_ids_are_unique_and_a_key_means_one_thing_on_a_screen():
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.id)
 def test_every_action_exists_and_has_help(action):
     name = action.action.partition("(")[0]
-    holder = TabappApp if name.startswith("app.") else VIEWS[action.scope]
+    holder = VIEWS[action.scope] if action.scope in ("door", "replay") or not name.startswith("app.") else TabappApp
     assert hasattr(holder, f"action_{name.removeprefix('app.')}")
     assert action.help.endswith(".")
     noun, _, verb = action.name.partition(": ")
     assert noun
     assert verb
-    view = "run" if action.scope == "everywhere" else action.scope
-    assert action.help in help_content(view, None, RunState(), "ready").plain
+    view = "run" if action.scope in ("everywhere", "replay") else action.scope
+    # The bar of a replay names its keys.
+    assert action.scope == "replay" or action.help in help_content(view, None, RunState(), "ready").plain
 
 
 def test_bindings_have_ids_so_that_keys_can_be_changed():
@@ -278,11 +285,12 @@ def test_places_and_their_marks():
         (0.5, "in part"),
         (0.1, "hardly"),
         (-0.4, "contradict"),
-        (None, "No fitted model weighs columns by attention"),
+        (None, "A rank correlation needs three columns"),
     ],
 )
 def test_a_rank_correlation_in_words(agreement, words):
     assert words in reading(agreement)
+    assert "No fitted model weighs columns by attention" in reading(agreement, has_attention=False)
 
 
 # RunFollower

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
@@ -64,7 +66,7 @@ async def test_a_recorded_run_shows_its_fits_with_the_time_that_is_left():
     assert facts.work
     text = lines(Now("Now"), facts, 70)
     assert "fold" in text
-    assert "left" in text or "s" in text
+    assert re.search(r"~?\d+ ?(s|min)", text)
     assert facts.then
 
 
@@ -87,7 +89,7 @@ async def test_the_margin_is_shown_at_every_width_and_long_names_are_cut(tmp_pat
 
 def test_flexible_columns_leave_room_for_numbers():
     columns = (Column("a", flexible=True, least=4), Column("n", "right"), Column("b", flexible=True, least=5))
-    assert fit_widths(columns, [30, 6, 8], 40) == [23, 6, 7] or sum(fit_widths(columns, [30, 6, 8], 40)) == 36
+    assert fit_widths(columns, [30, 6, 8], 40) == [25, 6, 5]
     assert fit_widths(columns, [3, 6, 8], 40) == [3, 6, 27]
     assert fit_widths(columns, [30, 6, 8], 20)[1] == 6
 
