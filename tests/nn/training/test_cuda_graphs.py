@@ -44,7 +44,8 @@ def repeats_steps(name: str) -> bool:
     return plugin.method(network, params, Objective.fit(table, context), context).repeats_steps
 
 
-RECORDED = [name for name in registry.names() if repeats_steps(name)]
+USABLE = [name for name in registry.names() if registry.find(name).reason is None]
+RECORDED = [name for name in USABLE if repeats_steps(name)]
 
 
 def prediction_of(name: str, task: Any, device: str, folder: Path, **changes: Any) -> np.ndarray:

@@ -25,7 +25,8 @@ from tabapp.nn.training.objective import Objective, target_of
 from tabapp.nn.training.stopping import criterion
 from tests.plugins.tables import defaults_of, make_context, make_table
 
-STACKING = [name for name in registry.names() if registry.get(name).stacks]
+USABLE = [name for name in registry.names() if registry.find(name).reason is None]
+STACKING = [name for name in USABLE if registry.get(name).stacks]
 RATES = (1e-3, 3e-3, 1e-2)
 ROUNDING = 2.0**-53 * 2.0**24
 """Of float64, amplified by at most the ratio of the precisions of float64 and float32 less five bits: an error of float32 anywhere
