@@ -20,7 +20,9 @@ SHAPE = Shape(n_rows=1000, n_numeric=5, n_categorical=2, n_classes=2)
 
 def tuner(folder: Path, seed: int = 0, model: str = "xgboost") -> Tuner:
     storage = open_storage(folder / "study.db")
-    return Tuner(storage, registry.get(model), task="binary", shape=SHAPE, device="cpu", metric="roc_auc", seed=seed)
+    return Tuner(
+        storage, registry.get_to_load(model), task="binary", shape=SHAPE, device="cpu", metric="roc_auc", seed=seed
+    )
 
 
 def test_the_database_is_configured_to_survive_a_crash(tmp_path: Path) -> None:
@@ -32,7 +34,7 @@ def test_the_database_is_configured_to_survive_a_crash(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model", registry.names())
 def test_trial_zero_is_the_defaults_and_later_trials_are_sampled(tmp_path: Path, model: str) -> None:
-    plugin = registry.get(model)
+    plugin = registry.get_to_load(model)
     tuning = tuner(tmp_path, model=model)
     number, params = tuning.ask()
     assert (number, params) == (0, msgspec.to_builtins(plugin.defaults("binary", SHAPE, "cpu")))
