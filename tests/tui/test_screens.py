@@ -292,7 +292,8 @@ async def test_export_copies_the_bundle(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     async with drive(tmp_path / "runs", monkeypatch, recordings.running(), attach=True) as driver:
         await driver.press("e")
-        await driver.sees("The bundle is written when the run ends")
+        await driver.sees("Export a preliminary bundle", "./titanic-preliminary.tabapp")
+        await driver.press("escape")
         driver.folder.bundle.write_bytes(b"a bundle")
         await driver.write(msgspec.structs.replace(recordings.finished()[-1], bundle=str(driver.folder.bundle)))
         await driver.press("e")
