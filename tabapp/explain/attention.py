@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
 
 from tabapp.explain.fold_model import FoldModel, at_most
 
@@ -159,6 +158,9 @@ def half_width(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     n = len(values)
     if n < 2:
         return np.zeros(values.shape[1:])
+    # The conductor imports this module; it should not wait for scipy.
+    from scipy.special import stdtrit
+
     return float(stdtrit(n - 1, 0.975)) * values.std(axis=0, ddof=1) / np.sqrt(n)
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
 
 from tabapp import metrics
 from tabapp.explain.dependence import permuted_within
@@ -110,6 +109,9 @@ def _margin(without: npt.NDArray[np.float64]) -> float:
     n = len(known)
     if n < 2:
         return 0.0
+    # The conductor imports this module; it should not wait for scipy.
+    from scipy.special import stdtrit
+
     return float(stdtrit(n - 1, 0.975) * np.sqrt((n - 1) / n * ((known - known.mean()) ** 2).sum()))
 
 
