@@ -90,7 +90,7 @@ def _message(call: ast.Call, place: str, texts: dict[str, ast.expr]) -> Message 
         return Message(_text(call.args[0], texts), f"exit code {EXIT_CODES[name]}", place)
     if name == "RequestError" and isinstance(call.args[0], ast.Constant):
         return Message(_text(call.args[1], texts), f"HTTP {call.args[0].value}", place)
-    if name == "busy":
+    if name == "busy" and call.args:
         return Message(_text(call.args[0], texts), "HTTP 503", place)
     if name == "DataWarning" and "message" in keywords:
         return Message(
