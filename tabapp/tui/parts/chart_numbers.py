@@ -9,7 +9,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from tabapp.run.record import events as ev
-    from tabapp.tui.parts.pictures import PictureFacts
+    from tabapp.tui.viewmodels.model_card import Comparison
 
 TITLES = {
     "roc": ("false_positive_rate", "true_positive_rate"),
@@ -19,18 +19,18 @@ TITLES = {
 }
 
 
-def chart_numbers(facts: PictureFacts) -> list[list[object]]:
+def chart_numbers(comparison: Comparison, kind: str) -> list[list[object]]:
     """One row for each point, cell or bar of each model, below a row of titles; nothing if the chart cannot be drawn."""
     rows: list[list[object]] = []
     titles: list[object] = []
-    for card in facts.comparison.cards:
-        if facts.kind == "learning":
+    for card in comparison.cards:
+        if kind == "learning":
             titles = list(TITLES["learning"])
             found = [[fold, *point] for fold, curve in enumerate(card.curves, start=1) for point in curve]
         elif card.evaluation is None:
             continue
         else:
-            titles, found = _of_evaluation(card.evaluation, facts.kind)
+            titles, found = _of_evaluation(card.evaluation, kind)
         rows += [[card.name, *row] for row in found]
     return [["model", *titles], *rows] if rows else []
 

@@ -128,7 +128,8 @@ class Pictures(Panel[PictureFacts]):
         return [*strip, *self._chart(facts, width, max(1, height - len(strip)))]
 
     def numbers(self) -> list[list[object]]:
-        return chart_numbers(self._facts) if self._facts is not None else []
+        facts = self._facts
+        return chart_numbers(facts.comparison, facts.kind) if facts is not None else []
 
     def _chart(self, facts: PictureFacts, width: int, height: int) -> list[Content]:
         if facts.kind == "learning":
