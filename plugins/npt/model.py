@@ -20,7 +20,6 @@ from tabapp.models.contract import (
     Float32,
     Floats,
     RowNeighbors,
-    StoredRows,
     Task,
     Uncertainty,
 )
@@ -358,21 +357,15 @@ class NPTModel(FittedModel):
     def imputation_uncertainty(self, table: Table) -> Uncertainty:
         return uncertainty_of(self, table, self.saved.entries(table, with_target=False))
 
-    def stored_rows(self) -> StoredRows | None:
+    def stored_rows(self) -> NPTRows | None:
         """The rows of the contexts; None without attention between rows."""
         if self.saved.objective is None or self.saved.params.attention == "attributes":
             return None
         return NPTRows(self, self.context, self.source.numpy(), list(self.draws), self.memories())
 
     def row_neighbors(self, table: Table, n: int) -> RowNeighbors | None:
-        """Context rows with the highest attention, mean over heads, layers and contexts."""
         stored = self.stored_rows()
-        if stored is None:
-            return None
-        parts = [stored.shares(table.take(slice(i, i + CHUNK_ROWS))) for i in range(0, len(table), CHUNK_ROWS)]
-        shares = torch.from_numpy(np.concatenate(parts))
-        weight, nearest = shares.topk(min(n, len(self.source)), dim=1)
-        return RowNeighbors(self.source[nearest].numpy(), weight.numpy())
+        return None if stored is None else stored.neighbors(table, n)
 
     def contributions(self, table: Table, code: int, reference: Table | None = None) -> FeatureContributions | None:
         objective = self.saved.objective

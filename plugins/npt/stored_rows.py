@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,15 +11,25 @@ import torch
 from torch import Tensor
 
 from tabapp.features.arrays import Table
-from tabapp.models.contract import Floats, RowWeights, StoredRows
+from tabapp.models.contract import Floats, RowNeighbors, RowWeights, StoredRows
 
-from .network import Entries, Memory
-
-if TYPE_CHECKING:
-    from .model import NPTModel
+from .network import Entries, Memory, NPTNetwork, Predicted
 
 WEIGHT_ROWS = 64
 """Rows whose attention by layer and head is computed together."""
+NEIGHBOR_ROWS = 512
+"""Rows whose neighbors are searched together."""
+
+
+class Recalling(Protocol):
+    """What stored rows use of a fitted model."""
+
+    network: NPTNetwork
+    device: torch.device
+
+    def queries(self, table: Table) -> Entries: ...
+    def recall(self, entries: Entries, memories: list[Memory] | None = None) -> list[Predicted]: ...
+    def prediction(self, predicted: list[Predicted]) -> Floats: ...
 
 
 class NPTRows(StoredRows):
@@ -33,7 +43,7 @@ class NPTRows(StoredRows):
 
     def __init__(
         self,
-        model: NPTModel,
+        model: Recalling,
         context: Entries,
         source: npt.NDArray[np.int64],
         draws: Sequence[Tensor],
@@ -62,6 +72,12 @@ class NPTRows(StoredRows):
             RowWeights(f"layer {2 * i + 1}", (total / total.sum(2, keepdim=True)).numpy())
             for i, total in enumerate(layers)
         ]
+
+    def neighbors(self, table: Table, n: int) -> RowNeighbors:
+        """The rows with the highest attention, mean over heads, layers and contexts."""
+        parts = [self.shares(table.take(slice(i, i + NEIGHBOR_ROWS))) for i in range(0, len(table), NEIGHBOR_ROWS)]
+        weight, nearest = torch.from_numpy(np.concatenate(parts)).topk(min(n, len(self.source)), dim=1)
+        return RowNeighbors(self.source[nearest.numpy()], weight.numpy())
 
     def take(self, rows: npt.NDArray[np.int64]) -> NPTRows:
         place = torch.full((len(self),), -1)
