@@ -78,5 +78,6 @@ def inputs_of(rows: pl.DataFrame, schema: Schema, n_rows: int) -> tuple[Sequence
     """The feature columns of the first rows of a file, at most `MOST_INPUTS`, and their cells as text."""
     import polars as pl
 
-    names = [column.name for column in schema.features if column.name in rows.columns][:MOST_INPUTS]
-    return names, rows.select(names).head(n_rows).cast(pl.String).rows()
+    names = [column.name for column in schema.inputs if column.name in rows.columns][:MOST_INPUTS]
+    # A name such as ^a$ would be a pattern in `select`.
+    return names, pl.DataFrame([rows[name].head(n_rows).cast(pl.String) for name in names]).rows()

@@ -13,6 +13,7 @@ from tabapp.children import module_command, plain_environment
 from tabapp.errors import UsageError
 from tabapp.files import sha256
 from tabapp.weights import store
+from tabapp.weights.place import folder
 from tabapp.weights.pretrained import Pretrained
 
 SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
@@ -41,7 +42,7 @@ def add(plugin: str, wanted: Pretrained, path: Path, *, replace: bool = False) -
     config = path.with_name("config.json") if len(wanted.files) > 1 else None
     if config is not None and not config.is_file():
         raise UsageError(f"{path} needs its configuration: put config.json into the same folder.")
-    where = store.folder()
+    where = folder()
     try:
         where.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(where).free
@@ -49,8 +50,8 @@ def add(plugin: str, wanted: Pretrained, path: Path, *, replace: bool = False) -
             raise UsageError(
                 f"{where} has {free / 1e6:,.0f} MB left; the conversion of {path.name} needs {_SPARE * size / 1e6:,.0f} MB."
             )
-        with tempfile.TemporaryDirectory(dir=where, prefix=".adding-") as folder:
-            made = _converted(plugin, wanted.name, path, config, Path(folder))
+        with tempfile.TemporaryDirectory(dir=where, prefix=".adding-") as made_in:
+            made = _converted(plugin, wanted.name, path, config, Path(made_in))
             record = store.Installed(
                 name=wanted.name,
                 sha256=sha256(made),

@@ -12,12 +12,8 @@ import msgspec
 from tabapp.errors import UsageError
 from tabapp.files import sha256 as sha256_of
 from tabapp.files import write_bytes
-from tabapp.user_folders import data_folder
+from tabapp.weights.place import folder
 from tabapp.weights.pretrained import Pretrained
-
-FOLDER_VARIABLE = "TABAPP_WEIGHTS_DIR"
-"""Environment variable that replaces the folder of the weights."""
-
 
 _also: list[Path] = []
 
@@ -47,12 +43,6 @@ class Installed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return folder() / f"{self.name}.safetensors"
 
 
-def folder() -> Path:
-    """The folder of the installed weights; it may not exist."""
-    given = os.environ.get(FOLDER_VARIABLE)
-    return Path(given).expanduser() if given else data_folder() / "weights"
-
-
 def installed() -> dict[str, Installed]:
     """The records of all installed weights by name. Damaged records count as not installed."""
     return {record.name: record for record in _records()}
@@ -69,13 +59,13 @@ def with_hash(sha256: str) -> Installed | None:
 
 
 @contextmanager
-def also_in(folder: Path) -> Generator[None]:
+def also_in(extra: Path) -> Generator[None]:
     """Find weights by their hash in a folder too, as those that a bundle contains."""
-    _also.append(folder)
+    _also.append(extra)
     try:
         yield
     finally:
-        _also.remove(folder)
+        _also.remove(extra)
 
 
 def verified_with_hash(sha256: str) -> Path | None:
@@ -84,8 +74,8 @@ def verified_with_hash(sha256: str) -> Path | None:
     Raises:
         UsageError: the file was changed.
     """
-    for folder in _also:
-        path = folder / f"{sha256}.safetensors"
+    for bundled in _also:
+        path = bundled / f"{sha256}.safetensors"
         if path.is_file() and sha256_of(path) == sha256:
             return path
     record = with_hash(sha256)

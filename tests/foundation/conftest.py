@@ -12,7 +12,7 @@ import pytest
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.models import registry
 from tabapp.models.contract import FitContext
-from tabapp.weights import store
+from tabapp.weights import place
 from tabapp.weights.adding import add
 
 SMALL: dict[str, Any] = {
@@ -48,7 +48,7 @@ def published_light(folder: Path, seed: int = 0) -> Path:
 def weights_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder of weights."""
     folder = tmp_path / "weights"
-    monkeypatch.setenv(store.FOLDER_VARIABLE, str(folder))
+    monkeypatch.setenv(place.FOLDER_VARIABLE, str(folder))
     return folder
 
 
@@ -61,7 +61,7 @@ def made_light(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plugin = registry.find("lightpfn").plugin
     assert plugin is not None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(store.FOLDER_VARIABLE, str(where / "weights"))
+        patch.setenv(place.FOLDER_VARIABLE, str(where / "weights"))
         add("lightpfn", plugin.weights[0], file)
     return where / "weights"
 
@@ -69,7 +69,7 @@ def made_light(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def light(made_light: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of `made_light` as that of the process."""
-    monkeypatch.setenv(store.FOLDER_VARIABLE, str(made_light))
+    monkeypatch.setenv(place.FOLDER_VARIABLE, str(made_light))
     return made_light
 
 
@@ -115,6 +115,6 @@ def damaged(content: bytes, how: int) -> bytes:
         header = json.dumps({"w": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 4]}}).encode()
         return len(header).to_bytes(8, "little") + header + b"\0" * 4
     changed = bytearray(content)
-    for place in random.integers(0, min(len(content), 4_000 if how % 6 == 4 else len(content)), size=20):
-        changed[place] ^= int(random.integers(1, 256))
+    for where in random.integers(0, min(len(content), 4_000 if how % 6 == 4 else len(content)), size=20):
+        changed[where] ^= int(random.integers(1, 256))
     return bytes(changed)

@@ -11,7 +11,7 @@ import pytest
 from tabapp.features.arrays import Table
 from tabapp.models import registry
 from tabapp.models.contract import FittedModel, Shape
-from tabapp.weights import store
+from tabapp.weights import place, store
 from tests.foundation.conftest import SPEC, context_of, some_rows
 
 pytest.importorskip("lightpfn")
@@ -80,7 +80,7 @@ def test_other_weights_of_the_same_name_are_refused(light: Path, tmp_path: Path,
 
     store_of_model = light
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(store.FOLDER_VARIABLE, str(store_of_model))
+        patch.setenv(place.FOLDER_VARIABLE, str(store_of_model))
         model = fitted("lightpfn", 2, tmp_path / "fit", some_rows(60, 2, 0), some_rows(20, 2, 1))
         (tmp_path / "saved").mkdir()
         model.save(tmp_path / "saved")

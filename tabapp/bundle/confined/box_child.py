@@ -253,7 +253,7 @@ def main(arguments: list[str]) -> None:
         arguments: the folder for the unpacked bundle, a folder for temporary files, and the device of the networks.
     """
     from tabapp.plugin_files import plugin_folder
-    from tabapp.weights import store
+    from tabapp.weights.place import folder as weights_folder
 
     unpacked, scratch, device = Path(arguments[0]), Path(arguments[1]), arguments[2]
     # Libraries that print must not write between the answers.
@@ -263,7 +263,7 @@ def main(arguments: list[str]) -> None:
     os.dup2(2, 1)
     held = [protections.NO_DUMPS]
     sandbox.limit_resources(memory=None, cpu_seconds=None, file_bytes=2**20)
-    readable = [*sandbox.paths_of_libraries(for_gpu=device != CPU), plugin_folder(), store.folder(), unpacked]
+    readable = [*sandbox.paths_of_libraries(for_gpu=device != CPU), plugin_folder(), weights_folder(), unpacked]
     if sandbox.restrict_files(readable, [scratch], () if device == CPU else sandbox.gpu_devices()):
         held.append(protections.FILES)
     _end_with_the_program(requests)

@@ -20,7 +20,7 @@ from tabapp.bundle.confined import sandbox
 from tabapp.children import module_command, plain_environment
 from tabapp.errors import BundleError, DataError, TabappError, UsageError
 from tabapp.plugin_files import plugin_folder
-from tabapp.weights import store
+from tabapp.weights import place
 
 if TYPE_CHECKING:
     import psutil
@@ -46,7 +46,7 @@ def environment(scratch: Path, device: str) -> dict[str, str]:
         device: that of its networks.
     """
     places = {name: str(scratch) for name in ("TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR")}
-    plugins = {"TABAPP_PLUGINS_DIR": str(plugin_folder()), store.FOLDER_VARIABLE: str(store.folder())}
+    plugins = {"TABAPP_PLUGINS_DIR": str(plugin_folder()), place.FOLDER_VARIABLE: str(place.folder())}
     memory = {"MIMALLOC_ARENA_RESERVE": str(_ARENA_KIB)}
     # Threads that wait for each other by spinning take the processors from those they wait for on a busy machine.
     threads = {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive"), "JOBLIB_MULTIPROCESSING": "0"}

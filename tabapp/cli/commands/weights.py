@@ -32,7 +32,7 @@ def weights(context: click.Context, as_json: bool) -> int:
         echo_json(json.dumps(rows, ensure_ascii=False, indent=1))
         return 0
     from tabapp.headless.tables import print_table
-    from tabapp.weights import store
+    from tabapp.weights.place import folder
 
     print_table(
         ["name", "model", "tasks", "parameters", "license", "installed"],
@@ -48,7 +48,7 @@ def weights(context: click.Context, as_json: bool) -> int:
             for row in rows
         ],
     )
-    echo(f"Folder: {store.folder()}")
+    echo(f"Folder: {folder()}")
     return 0
 
 
