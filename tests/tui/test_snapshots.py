@@ -220,7 +220,7 @@ async def comparing(pilot: Pilot[None]) -> None:
         leaderboard=tuple(models),
         differences=(Difference(part="plan", name="budget", a="60 s", b="20 s"),),
     )  # fmt: skip
-    await pilot.app.push_screen(Reading("Comparison", comparison_content(found)))
+    await pilot.app.push_screen(Reading("Comparison", comparison_content(found, "first", "second")))
     await settled(pilot)
 
 
