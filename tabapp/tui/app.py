@@ -315,11 +315,11 @@ class TabappApp(BaseApp, inherit_bindings=False):
 
     def action_copy_table(self, markdown: bool = False) -> None:
         """Copy the table in focus with tabs or as Markdown."""
-        copy_table(self, markdown=markdown)
+        copy_table(self, self.screen, markdown=markdown)
 
     def action_save_panel(self) -> None:
         """Ask where to save the panel in focus."""
-        ask_for_panel(self)
+        ask_for_panel(self, self.screen)
 
     def action_open_door(self) -> None:
         """Show the runs and files that can be opened; this run continues below."""

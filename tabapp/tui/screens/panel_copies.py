@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
+
+from textual.screen import Screen
 
 from tabapp.tui.dialogs.basic import Ask
 from tabapp.tui.parts.panel_files import as_markdown, as_tsv, check_file, proposed_file, save, table_rows, title_of
 from tabapp.tui.screens.base import RunView
+from tabapp.tui.session.host import Host
 from tabapp.tui.viewmodels.texts import short_path
 
-if TYPE_CHECKING:
-    from tabapp.tui.app import TabappApp
 
-
-def copy_table(app: TabappApp, *, markdown: bool) -> None:
+def copy_table(app: Host, screen: Screen[Any], *, markdown: bool) -> None:
     """Copy the table in focus with tabs or as Markdown."""
-    screen = app.screen
     table = screen.table_in_focus() if isinstance(screen, RunView) else None
     if table is None or not table.rows:
         app.notify("There is no table with rows in focus. Move to one with tab.", severity="warning")
@@ -25,9 +24,8 @@ def copy_table(app: TabappApp, *, markdown: bool) -> None:
         app.copy(as_markdown(rows) if markdown else as_tsv(rows))
 
 
-def ask_for_panel(app: TabappApp) -> None:
+def ask_for_panel(app: Host, screen: Screen[Any]) -> None:
     """Ask where to save the panel in focus, and save it."""
-    screen = app.screen
     if not isinstance(screen, RunView):
         return
     panel = screen.panel_in_focus()
