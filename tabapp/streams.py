@@ -16,7 +16,8 @@ PLAIN = "tabapp.plain"
 """Name of the error handler for encoding."""
 
 _GROUPS = {
-    "-": "·—–−─━╸╺░▒▁▂▃▏▎▍",
+    "~": "≈",
+    "-": "·•—–−─━╸╺░▒▁▂▃▏▎▍",
     "|": "│┃‖",
     "+": "┤├✓",
     "#": "█▓▄▅▆▇▉▊▋▌■",

@@ -163,13 +163,14 @@ def scenes(started: float, late: float) -> tuple[tuple[str, float | None, list[s
     """Each picture: its name, the moment that it shows (none: the end), and the keys that lead to it."""
     return (
         ("data", started, ["2", "down", "down"]),
-        ("table", None, ["2", "p", "down", "l"]),
+        ("table", None, ["2", "a", "down", "l"]),
         ("run", late, ["1", "down"]),
         ("models", None, ["1", "down", "3", "right", "right"]),
         ("compare", None, ["1", "down", "3", "space", "down", "space"]),
         ("tuning", None, ["1", "down", "4"]),
         ("explain", None, ["5", *["down"] * 4]),
         ("predict", None, ["6", "enter", "down", "enter", "ctrl+r"]),
+        ("diagnose", None, ["9"]),
         ("runs", None, ["7"]),
         ("log", None, ["8"]),
         ("help", late, ["1", "question_mark"]),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tabapp.children import module_command, plain_environment
 from tabapp.errors import UsageError
 from tabapp.files import sha256
+from tabapp.temporary import TemporaryFolder
 from tabapp.weights import store
 from tabapp.weights.place import folder
 from tabapp.weights.pretrained import Pretrained
@@ -50,7 +50,7 @@ def add(plugin: str, wanted: Pretrained, path: Path, *, replace: bool = False) -
             raise UsageError(
                 f"{where} has {free / 1e6:,.0f} MB left; the conversion of {path.name} needs {_SPARE * size / 1e6:,.0f} MB."
             )
-        with tempfile.TemporaryDirectory(dir=where, prefix=".adding-") as made_in:
+        with TemporaryFolder("weights") as made_in:
             made = _converted(plugin, wanted.name, path, config, Path(made_in))
             record = store.Installed(
                 name=wanted.name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,7 +10,7 @@ import msgspec
 
 from tabapp.errors import UsageError
 from tabapp.files import sha256 as sha256_of
-from tabapp.files import write_bytes
+from tabapp.files import write_bytes, write_stream
 from tabapp.weights.place import folder
 from tabapp.weights.pretrained import Pretrained
 
@@ -88,7 +87,7 @@ def has_any(weights: tuple[Pretrained, ...]) -> bool:
 
 
 def keep(record: Installed, made: Path) -> None:
-    """Move a converted file into the store and write its record, so that a crash leaves the old pair or the new one.
+    """Copy a converted file into the store and write its record, so that a crash leaves the old pair or the new one.
 
     Raises:
         OSError: the folder cannot be written.
@@ -96,7 +95,8 @@ def keep(record: Installed, made: Path) -> None:
     where = folder()
     where.mkdir(parents=True, exist_ok=True)
     remove(record.name)
-    os.replace(made, record.path)
+    with made.open("rb") as content:
+        write_stream(record.path, content)
     write_bytes(where / f"{record.name}.json", msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
 
 

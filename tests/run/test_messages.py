@@ -21,6 +21,8 @@ EXAMPLES = {
         paging.FindText(text="a", start=0, direction=-1),
         paging.FilterRows(conditions=[CONDITION]),
         paging.Cancel(id=8),
+        paging.InspectColumn(column="age"),
+        paging.RateColumns(),
     ],
     paging.REPLIES: [
         paging.Head(names=["a"], cells=[[None]], about=7),
@@ -29,6 +31,10 @@ EXAMPLES = {
         paging.Cell(text=None),
         paging.Height(height=5),
         paging.Found(row=3, column=1),
+        paging.Inspected(
+            groups=["a"], rows=[2], missing=[0], bins=[], distinct=2, association=0.5, measure="AUC", reading=["plain"]
+        ),
+        paging.Rated(associations={"age": 0.5}),
         paging.Canceled(),
         paging.Stale(id=9),
         paging.Failed(message="The file cannot be read."),
@@ -37,7 +43,15 @@ EXAMPLES = {
         prediction.StageStarted(stage="reading"),
         prediction.Progressed(share=0.5),
         prediction.Checked(rows=3, refused=True, findings=[FINDING], notes=["a note"], target="y"),
-        prediction.Predicted(output="out.csv", rows=3, columns=["prediction"], preview=[["1"]], notes=[]),
+        prediction.Predicted(
+            output="out.csv",
+            rows=3,
+            columns=["prediction"],
+            preview=[["1"]],
+            notes=[],
+            inputs=["age"],
+            input_rows=[["3"]],
+        ),
     ],
 }
 PAIRS = [(vocabulary, message) for vocabulary, messages in EXAMPLES.items() for message in messages]

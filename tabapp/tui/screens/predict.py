@@ -358,7 +358,7 @@ class PredictView(RunView):
         elif job.at_work:
             self.warn("The file is in use; x stops it.")
         else:
-            ask_for_imputation(self.tabapp, job, self._bundle, self.snapshot.state, self._impute)
+            ask_for_imputation(self.tabapp, job, self._bundle, self._impute)
 
     def _impute(self, words: list[str]) -> None:
         self.run_worker(self._job.impute(words), exit_on_error=False)

@@ -7,24 +7,17 @@ from pathlib import Path
 
 from tabapp.errors import UsageError
 from tabapp.run.options.places import reject_inputs
-from tabapp.run.record.state import RunState
 from tabapp.tui.dialogs.basic import Ask, Choice, Option
 from tabapp.tui.paths import can_be_written, exists, is_file, quoted, typed_path
 from tabapp.tui.session.host import Host
 from tabapp.tui.session.prediction import OUTPUT_SUFFIXES, Prediction, default_output
 
-IMPUTER = "npt"
-"""The model that imputes. One in the bundle of the run need not be trained again."""
 
-
-def ask_for_imputation(
-    app: Host, job: Prediction, bundle: Path, state: RunState, start: Callable[[list[str]], None]
-) -> None:
+def ask_for_imputation(app: Host, job: Prediction, bundle: Path, start: Callable[[list[str]], None]) -> None:
     """Ask how to fill the missing cells of the file and where to write it; `start` receives the words of the command."""
-    members = state.ensemble.members if state.ensemble is not None else ()
-    has_imputer = is_file(bundle) and any(each.model == IMPUTER for each in members)
-    ways = [("bundle", "By the transformer of this run", "at once")] if has_imputer else []
-    ways.append(("train", "By a transformer trained on the file", "up to 2 minutes"))
+    ways = [("train", "By a transformer trained on the file", "up to 2 minutes")]
+    if is_file(bundle):
+        ways.append(("bundle", "By the bundle of this run", "at once, if a member imputes"))
     options = [
         Option(f"{way}{more}", label + words, note)
         for way, label, note in ways

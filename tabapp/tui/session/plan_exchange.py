@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import tempfile
 from asyncio.subprocess import PIPE
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from tabapp.run.options.places import is_same_file
 from tabapp.run.options.plan_file import columns_named, defaults, plan_toml, read_plan
 from tabapp.run.protocol.child import start_child
 from tabapp.run.protocol.pasted import MODULE, PASTED, Rejected
+from tabapp.temporary import TemporaryFolder
 from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Option
 from tabapp.tui.session.host import Host
 from tabapp.tui.session.plan_editing import PlanEditing
@@ -119,7 +119,7 @@ class PlanExchange:
         """
         before = plan_toml(self._app.planning.config, tuple(NOT_ON_SCREEN))
         try:
-            with tempfile.TemporaryDirectory(prefix="tabapp-plan-") as folder:
+            with TemporaryFolder("plan") as folder:
                 file = Path(folder) / "plan.toml"
                 file.write_text(before if text is None else text, encoding="utf-8")
                 with app.suspend():
