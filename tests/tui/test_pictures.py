@@ -18,6 +18,7 @@ PICTURES = sorted((ASSETS / "screenshots").glob("*.svg"))
 CELL = 12.2
 """Width of a character in Textual's SVGs."""
 TEXT = re.compile(r'<text [^>]*?x="([\d.]+)"[^>]*?clip-path="url\(#[\w-]+-line-(\d+)\)">(.*?)</text>')
+RUN_ID = r"[a-z-]+-[0-9a-f]{4}"
 REMEDY = "run `make pictures`"
 
 
@@ -68,7 +69,11 @@ def test_words_of_a_picture_are_those_of_the_screens(picture):
     assert set(keys) <= labels, REMEDY
     titles = titles_of(picture)
     assert titles or picture.stem.startswith(("help", "table"))
-    assert titles <= texts_of_the_interface(), REMEDY
+    texts = texts_of_the_interface()
+    # Some titles begin with a metric, and that of a preview is the name of its run.
+    ends = tuple(text for text in texts if len(text) > 10)
+    unknown = {title for title in titles - texts if not title.endswith(ends) and not re.fullmatch(RUN_ID, title)}
+    assert not unknown, REMEDY
     if not picture.stem.startswith(("help", "table")):
         assert re.findall(r"(\d) (\w+)", lines(picture)[1]) == [(key, name) for key, _, name in TABS], REMEDY
 
