@@ -174,9 +174,9 @@ async def test_a_column_is_found_by_its_name_and_enter_on_a_column_opens_there(t
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_enter_on_a_column_of_the_plan_opens_its_rows(tmp_path, monkeypatch, size):
+async def test_a_on_a_column_of_the_plan_opens_its_rows(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.opening(), size=size) as driver:
-        await driver.press("down", "down", "down", "enter")
+        await driver.press("down", "down", "down", "a")
         await driver.until(lambda: isinstance(driver.app.screen, WholeTable))
         await driver.sees("891 rows × 12 columns", "Braund, Mr. Owen Harris")
         assert driver.app.screen._rows.layout.names[driver.app.screen._rows.column] == "Name"
