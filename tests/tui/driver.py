@@ -69,7 +69,7 @@ class Driver:
             {name: value for name, value in msgspec.to_builtins(command).items() if name != "v"} for command in sent
         ]
 
-    async def until(self, condition: Callable[[], object], seconds: float = 12.0) -> None:
+    async def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
         """Wait until something holds; fails with the screen if it never does."""
         end = time.monotonic() + seconds
         while not condition():
