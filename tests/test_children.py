@@ -44,6 +44,7 @@ EVERY_COMMAND: dict[str, list[str]] = {
     "monitor": ["monitor", "wine.tabapp", "wine.csv", "-o", "drift.html"],
     "update": ["update", "wine.tabapp", "wine.csv"],
     "models": ["models"],
+    "weights": ["weights"],
     "profile": ["profile", "wine.csv"],
     "config": ["config", "show"],
     "info": ["info"],
@@ -140,7 +141,6 @@ def test_the_planted_files_run_in_a_process_that_is_not_protected(planted: Path)
     assert executed(planted) == ["random", "torch"]
 
 
-@pytest.mark.xfail(reason="fails since the second version of the terminal; to be repaired")
 def test_no_command_executes_a_file_of_the_working_directory(project: Path):
     assert set(EVERY_COMMAND) == set(COMMANDS)
     codes = json.loads(run_script(project, COMMANDS_SCRIPT, json.dumps(list(EVERY_COMMAND.values()))).splitlines()[-1])

@@ -121,12 +121,12 @@ def test_a_model_without_attention_is_refused_by_name(run):
         measure_attention(run, "npt")
 
 
-@pytest.mark.xfail(reason="fails since the second version of the terminal; to be repaired")
 def test_every_network_with_attention_maps_has_importances():
     names = [*registry.names(), *registry.variants(), *registry.presets()]
-    with_maps = [name for name in names if registry.get(name).has_attention_maps]
-    assert all(registry.get(name).has_attention for name in with_maps)
-    kinds = {name: registry.get(name).attention_kind for name in with_maps}
+    plugins = {name: registry.get_to_load(name) for name in names}
+    with_maps = [name for name, plugin in plugins.items() if plugin.has_attention_maps]
+    assert all(plugins[name].has_attention for name in with_maps)
+    kinds = {name: plugins[name].attention_kind for name in with_maps}
     assert {name for name, kind in kinds.items() if kind == "selection"} == {"node", "tabnet", "tabnet_pretrained"}
     expected = {"ft_transformer", "tab_transformer", "autoint", "npt", "amformer", "npt:small", "ft_transformer:paper"}
     assert expected | {"ft_transformer_pretrained", "tab_transformer_pretrained", "amformer_pretrained"} <= set(kinds)
