@@ -432,7 +432,6 @@ async def test_the_palette_finds_actions_and_models(tmp_path, monkeypatch):
 # Mouse
 
 
-@pytest.mark.xfail(reason="fails since the second version of the terminal; to be repaired")
 async def test_tabs_keys_and_rows_can_be_clicked(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await driver.pilot.click("#leaderboard", offset=(5, 4))
@@ -440,7 +439,7 @@ async def test_tabs_keys_and_rows_can_be_clicked(tmp_path, monkeypatch):
         assert table.key == "xgboost"
         column = driver.text().splitlines()[1].index("2 Data")
         await driver.pilot.click(offset=(column, 1))
-        await driver.sees("Equivalent command")
+        await driver.sees("tabapp --auto titanic.csv")
         column = driver.text().splitlines()[-1].index("a Rows")
         await driver.pilot.click(offset=(column, 35))
         await wait_for(driver, WholeTable)
