@@ -296,7 +296,6 @@ async def choose_first(driver: Replayed, title: str) -> None:
     await driver.pilot.click("#options", offset=(6, 0), times=2)
 
 
-@pytest.mark.xfail(reason="fails since the second version of the terminal; to be repaired")
 async def test_a_whole_run_by_mouse_alone(tmp_path, monkeypatch):
     """From the plan to the pause, a stopped model, the finish and the export, without a key."""
     async with replayed(tmp_path, monkeypatch, "ready") as driver:

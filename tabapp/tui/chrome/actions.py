@@ -175,7 +175,7 @@ ACTIONS: tuple[Action, ...] = (
            "Exclude the model under the cursor from the ensemble, or include it again."),
     Action("run.finish", "F", "finish", "run", DURING, "run: finish now", "Finish",
            "Stop fitting and save the best models so far as a bundle."),
-    Action("run.sort", "s", "sort", "run", STARTED, "leaderboard: sort by next column", "Sort",
+    Action("run.sort", "s", "sort", "run", STARTED, "leaderboard: sort by next column", "",
            "Sort by rank, name, fit time or number of trials, in turn."),
     Action("run.filter", "slash", "filter", "run", STARTED, "leaderboard: filter", "Filter",
            "Show only models that match a query such as family:gbdt score>.9."),
