@@ -192,13 +192,12 @@ def test_piped_table_leaves_keys_to_the_terminal(open_terminal, tmp_path):
     assert " icanon " in screen
 
 
-@pytest.mark.xfail(reason="fails since the second version of the terminal; to be repaired")
 def test_crash_with_a_piped_table_restores_the_terminal(open_terminal, tmp_path):
     """The injected fault is an action of the Data screen that divides by zero."""
     data = write_wine(tmp_path / "wine.csv")
     faulty = (
         "import sys; from tabapp.cli.main import run_command_line; from tabapp.tui.screens.data import DataView; "
-        "DataView.action_pick_target = lambda self: 1 / 0; sys.exit(run_command_line(sys.argv[1:]))"
+        "DataView.action_edit = lambda self, name: 1 / 0; sys.exit(run_command_line(sys.argv[1:]))"
     )
     terminal = open_terminal()
     words = f"{PYTHON} -c {shlex.quote(faulty)} - --models linear --runs-dir runs"
