@@ -83,7 +83,7 @@ from tabapp.tui.screens.whole_table import WholeTable
 async def look():
     app = AttachedApp(find_run("a1b2", default_runs_dir()), runs_dir=default_runs_dir())
     async with app.run_test(size=(120, 36)) as pilot:
-        for key in [*(digit for digit, _, _ in TABS), "question_mark", "escape", "2", "p"]:
+        for key in [*(digit for digit, _, _ in TABS), "question_mark", "escape", "2", "a"]:
             await pilot.press(key)
             await pilot.pause()
         while not isinstance(app.screen, WholeTable):

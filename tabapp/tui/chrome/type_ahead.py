@@ -34,14 +34,7 @@ class TypeAhead:
     async def take(self, key: Key) -> None:
         """Handle a key now, or once those before it have been handled."""
         self._waiting.append(key)
-        if self._since is None:
-            await self._next()
-        else:
-            self._app.set_timer(LONGEST_SECONDS, self._release)
-
-    async def _release(self) -> None:
-        """Handle the next key although the one before is still being handled, after a time."""
-        if self._since is not None and time.monotonic() - self._since >= LONGEST_SECONDS:
+        if self._since is None or time.monotonic() - self._since > LONGEST_SECONDS:
             await self._next()
 
     async def _next(self) -> None:

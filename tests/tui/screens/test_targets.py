@@ -39,16 +39,16 @@ async def test_the_next_target_is_shown_with_its_own_bundle(tmp_path: Path) -> N
     folder = fixture_run(tmp_path)
     app = AttachedApp(folder, runs_dir=tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
-        await sees(pilot, "price (1 of 2)")
+        await sees(pilot, "price (1 of 2 · ctrl+n)")
         assert app.snapshot().state.leaderboard[0].score == app.whole_state.leaderboard[0].score
         await pilot.press("ctrl+n")
-        await sees(pilot, "city (2 of 2)")
+        await sees(pilot, "city (2 of 2 · ctrl+n)")
         shown = app.snapshot().state
         assert shown.plan is not None
         assert (shown.plan.metric, shown.leaderboard[0].model) == ("log_loss", "ensemble")
         assert app.run_of_target.path == folder.path / "targets/2-city"
         await pilot.press("ctrl+n")
-        await sees(pilot, "price (1 of 2)")
+        await sees(pilot, "price (1 of 2 · ctrl+n)")
 
 
 def two_targets() -> list[ev.Event]:
