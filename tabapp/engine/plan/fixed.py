@@ -40,29 +40,36 @@ def directions_of(config: RunConfig, schema: Schema) -> dict[str, int]:
 
 
 def fixed_of(config: RunConfig) -> dict[str, dict[str, Any]]:
-    """The values of `--set` as JSON values, by model and hyperparameter.
+    """The values of `--set` as JSON values, by model and hyperparameter. A value of a model is also that of its presets, such as
+    `npt:base`, that the run trains; a value of a preset itself comes before it.
 
     Raises:
         UsageError: a model or a hyperparameter is unknown, the run does not train the model, or the value is of the wrong type.
     """
     found: dict[str, dict[str, Any]] = {}
-    for key, text in config.fixed.items():
+    for key, text in sorted(config.fixed.items(), key=lambda item: ":" in item[0].partition(".")[0]):
         what, (model, dot, name) = option("set", {key: text}), key.partition(".")
         if not dot:
             raise UsageError(f"{what} does not have the form MODEL.NAME=VALUE.")
         registry.check_names([model])
-        if model in config.exclude or (config.models and model not in config.models):
+        trained = [
+            each
+            for each in config.models or (model,)
+            if model in (each, each.partition(":")[0]) and each not in config.exclude
+        ]
+        if not trained:
             raise UsageError(
                 f"{what}: the run does not train {model}. Add it to {option('models')}, or leave the value out."
             )
-        params_type = registry.get(model).params_type
-        fields = {field.name: field.type for field in msgspec.structs.fields(params_type)}
-        if name not in fields:
-            raise UsageError(f"{what}: {model} has no hyperparameter {name!r}{_suggestion(name, fields)}")
-        try:
-            found.setdefault(model, {})[name] = msgspec.to_builtins(msgspec.convert(_value(text), fields[name]))
-        except msgspec.ValidationError as error:
-            raise UsageError(f"{what} cannot be used: {str(error)[:1].lower()}{str(error)[1:]}.") from None
+        for each in trained:
+            params_type = registry.get(each).params_type
+            fields = {field.name: field.type for field in msgspec.structs.fields(params_type)}
+            if name not in fields:
+                raise UsageError(f"{what}: {each} has no hyperparameter {name!r}{_suggestion(name, fields)}")
+            try:
+                found.setdefault(each, {})[name] = msgspec.to_builtins(msgspec.convert(_value(text), fields[name]))
+            except msgspec.ValidationError as error:
+                raise UsageError(f"{what} cannot be used: {str(error)[:1].lower()}{str(error)[1:]}.") from None
     return found
 
 

@@ -47,3 +47,10 @@ def test_python_and_the_equivalent_command_take_the_same_values():
     assert config.fixed == {"xgboost.max_depth": "3", "npt:base.n_layers": "4"}
     assert "--set xgboost.max_depth=3 --set npt:base.n_layers=4" in command_line(config)
     assert config_from_keywords("a.csv", {"set": "xgboost.max_depth=3,npt:base.n_layers=4"}) == config
+
+
+def test_a_value_of_a_model_is_that_of_its_presets_unless_they_have_their_own():
+    presets = ("ft_transformer:paper", "ft_transformer:no-bias", "mlp")
+    fixed = {"ft_transformer:no-bias.n_layers": "1", "ft_transformer.n_layers": "2"}
+    config = RunConfig(data="a.csv", models=presets, fixed=fixed)
+    assert fixed_of(config) == {"ft_transformer:paper": {"n_layers": 2}, "ft_transformer:no-bias": {"n_layers": 1}}
