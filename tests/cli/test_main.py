@@ -61,7 +61,7 @@ def one_sentence(text: str) -> str:
         ("--auto .", DATA, ". is a directory"),
         ("--auto empty.csv", DATA, "empty.csv is empty"),
         ("--auto shop.csv --test tset.csv", DATA, "There is no file tset.csv"),
-        ("--auto", USAGE, "Missing argument"),
+        ("--auto", USAGE, "Missing argument 'DATA'"),
         ("--auto shop.csv more.csv", USAGE, "unexpected extra argument"),
         ("--auto shop.csv --bugdet 3s", USAGE, "There is no option --bugdet; did you mean '--budget'?"),
         ("--auto shop.csv --zzzzz", USAGE, "`tabapp --help` lists the options"),

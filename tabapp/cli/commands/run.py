@@ -167,7 +167,9 @@ def _front_door(view: View) -> int:
         p for p in context.command.params if context.get_parameter_source(str(p.name)) is ParameterSource.COMMANDLINE
     ]
     if not is_interactive() or any(parameter.name != "runs_dir" for parameter in given):
-        raise click.MissingParameter(ctx=context, param=next(p for p in context.command.params if p.name == "data"))
+        parameter = next(p for p in context.command.params if p.name == "data")
+        # The brackets of an optional argument would contradict the sentence.
+        raise click.MissingParameter(ctx=context, param=parameter, param_hint="'DATA'")
     from tabapp.tui.browse import show_door
 
     return _leave(show_door(runs_dir=view.runs_dir.absolute(), settings=_screen_settings()))

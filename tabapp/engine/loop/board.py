@@ -321,7 +321,8 @@ class Board:
         if self.selected is not None:
             for candidate, weight in self.selected.members:
                 weights[candidate.model] = weights.get(candidate.model, 0.0) + weight
-        rows = [self._model_row(model.name, activity.get(model.name, ""), weights, over) for model in self.plan.models]
+        offered = [model.name for model in self.plan.models if model.is_offered]
+        rows = [self._model_row(name, activity.get(name, ""), weights, over) for name in offered]
         if self.selected is not None:
             rows.append(self._ensemble_row(self.selected))
         greater = metrics.get(self.plan.metric).greater_is_better

@@ -41,6 +41,8 @@ class PlannedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         pending: its plugin is not loaded yet, so its family and whether it competes are not known.
         named: `--models` has its name, so it competes wherever its plugin can.
         uses_device, predicts_from_rows: as in `Plugin`.
+        is_offered: False for a pre-trained model whose weights or packages are not installed and that `--models` does not name: it
+            has no row on the leaderboard.
         device: class of the devices that its fits run on; None if it is skipped or pending.
     """
 
@@ -52,6 +54,7 @@ class PlannedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     named: bool = False
     uses_device: bool = False
     predicts_from_rows: bool = False
+    is_offered: bool = True
     device: str | None = None
 
 
@@ -278,6 +281,7 @@ def planned_model(
         named=named,
         uses_device=found.plugin.uses_device,
         predicts_from_rows=found.plugin.predicts_from_rows,
+        is_offered=named or found.reason is None or not found.plugin.weights,
         device=used,
     )
 

@@ -128,3 +128,10 @@ def test_the_range_of_a_column_has_an_exponent_only_where_digits_would_be_many(
     column = Column(name="x", kind="numeric", reason="", low=low, high=high)
     schema = Schema(columns=(column,), target="x", target_reason="", task="regression", task_reason="", rows=1)
     assert schema_event(schema).columns[0].summary == shown
+
+
+def test_a_pretrained_model_without_weights_is_offered_only_if_it_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("TABAPP_WEIGHTS_DIR", str(tmp_path))
+    planned = [planned_model("tabicl", "binary", Shape(500, 3, 1, 2), "cpu", 2**33, {}, named=named) for named in (False, True)]
+    assert [model.is_offered for model in planned] == [False, True]
+    assert all(model.reason is not None for model in planned)
