@@ -8,6 +8,7 @@ are trained tokens that all rows attend to as well.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -18,8 +19,6 @@ from torch import Tensor, nn
 CELL_FEATURES = 4
 LARGEST = 3.0
 """Standardized values beyond this are compressed by a logarithm."""
-FEW_KEYS = 16
-"""Up to this many keys, products of small matrices are faster than fused attention, whose tiles are larger."""
 USUAL_CONTEXT = 512
 """Rows of context at which the learned scale of attention to rows has no effect."""
 
@@ -45,6 +44,29 @@ class Size:
     tags: int = 15
     thinking: int = 16
     classes: int = 10
+
+
+@dataclass
+class Kernels:
+    """How the network computes; results differ by rounding.
+
+    Attributes:
+        few_keys: up to this many keys, attention is a product of small matrices instead of fused attention, whose tiles are larger.
+        norm: the last dimension of a tensor with mean 0 and standard deviation 1.
+    """
+
+    few_keys: int = 16
+    norm: Callable[[Tensor], Tensor] = lambda x: F.layer_norm(x, (x.shape[-1],))
+
+
+KERNELS = Kernels()
+
+
+def simple_norm(x: Tensor) -> Tensor:
+    """`norm` as operations that a compiler fuses. The fused operation takes a block of threads for each short row."""
+    wide = x.float()
+    centered = wide - wide.mean(-1, keepdim=True)
+    return (centered * torch.rsqrt(centered.square().mean(-1, keepdim=True) + 1e-5)).to(x.dtype)
 
 
 SIZES = {"tiny": Size(width=64, layers=3, heads=4, hidden=2, thinking=4), "small": Size()}
@@ -80,7 +102,7 @@ def encode(values: Tensor, categorical: Tensor, n_context: int) -> Tensor:
 
 def norm(x: Tensor) -> Tensor:
     """The last dimension with mean 0 and standard deviation 1; the next layer's weights have the scales."""
-    return F.layer_norm(x, (x.shape[-1],))
+    return KERNELS.norm(x)
 
 
 class Linear(nn.Module):
@@ -119,7 +141,7 @@ class Attention(nn.Module):
             scale = scale + self.growth * math.log(n_keys / USUAL_CONTEXT)
         query = norm(query) * (scale * (width / self.heads) ** 0.25).to(x.dtype).view(1, -1, 1, 1)
         key, value = norm(key[:, :, :n_keys]), value[:, :, :n_keys]
-        if n_keys <= FEW_KEYS:
+        if n_keys <= KERNELS.few_keys:
             scores = (query * (width / self.heads) ** -0.5) @ key.transpose(2, 3)
             attended = scores.float().softmax(3).to(value.dtype) @ value
         else:

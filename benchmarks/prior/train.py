@@ -2,14 +2,15 @@
 
 python -m benchmarks.prior.train --out FOLDER (--seconds 280 | --steps 1000) [--resume FOLDER] [--size small] [--seed 0]
                                  [--tokens 65536|auto] [--learning-rate 0.002] [--decay 0.3] [--most-rows 1024]
-                                 [--validation 64] [--warmup 100] [--threads 1] [--device cuda|cpu]
+                                 [--validation 64] [--warmup 100] [--choose-kernels] [--threads 1] [--device cuda|cpu]
 
 The learning rate is constant after a warm-up. The state at the end of that phase is written to FOLDER/state, where --resume
 continues in step and data, with the same seed, size, batch and rate. Then the rate falls to zero during the last share --decay
 of the time, and FOLDER/network.safetensors gets the weights or their average, whichever predicts fixed synthetic tables better.
 FOLDER/curve.json has the loss of the training, and of these tables during training. The state is also written every 40 s.
 
-On a GPU, the network computes in bfloat16. `--tokens auto` measures batches first and takes the smallest that is efficient.
+On a GPU, the network computes in bfloat16. --choose-kernels times four ways to compute it, and takes the fastest. `--tokens auto`
+measures batches first and takes the smallest that is efficient.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.prior.network import PriorFittedNetwork
+from benchmarks.prior.network import KERNELS, Kernels, PriorFittedNetwork, simple_norm
 from benchmarks.prior.state import Counters, State, save_network, weights_of
 from benchmarks.prior.stream import Batch, Stream
 
 VALIDATION_SEED, VALIDATION_TOKENS = 1_000_003, 32_768
 LOGGED, SAVED_SECONDS = 25, 40.0
+TIMED_STEPS = 20
 EFFICIENT = 0.8
 """Share of the highest rate at which a smaller batch is preferred."""
 
@@ -181,6 +183,35 @@ def efficient_tokens(size: str, device: torch.device, candidates: tuple[int, ...
     return next(tokens for tokens in candidates if rates[tokens] >= EFFICIENT * max(rates.values()))
 
 
+def choose_kernels(network: PriorFittedNetwork, stream: Stream, seconds: float = 60.0) -> None:
+    """Set the fastest of the kernels, by the seconds of the same steps. What takes too long or fails is left out."""
+    device = next(network.parameters()).device
+    batches = [stream.batch(step) for step in range(TIMED_STEPS)]
+    compiled = torch.compile(simple_norm, dynamic=True)
+    candidates = [Kernels(), Kernels(norm=compiled), Kernels(0), Kernels(0, compiled)]
+    times: dict[int, float] = {}
+    end = time.perf_counter() + seconds
+    for i, candidate in enumerate(candidates):
+        KERNELS.few_keys, KERNELS.norm = candidate.few_keys, candidate.norm
+        try:
+            for timed in (False, True):
+                began = time.perf_counter()
+                for batch in batches:
+                    loss_of(network, batch, torch.bfloat16 if device.type == "cuda" else torch.float32).backward()
+                if device.type == "cuda":
+                    torch.cuda.synchronize()
+                if timed:
+                    times[i] = time.perf_counter() - began
+        except Exception as error:
+            print(f"kernels {i}: {str(error)[:200]}", flush=True)
+        if time.perf_counter() > end:
+            break
+    network.zero_grad(set_to_none=True)
+    best = candidates[min(times, key=times.__getitem__)]
+    KERNELS.few_keys, KERNELS.norm = best.few_keys, best.norm
+    print(f"seconds of {TIMED_STEPS} steps by kernels: {times}, {best}", flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
@@ -196,6 +227,7 @@ def main() -> int:
     parser.add_argument("--decay", type=float, default=0.3)
     parser.add_argument("--most-rows", type=int, default=1024)
     parser.add_argument("--validation", type=int, default=64, help="batches")
+    parser.add_argument("--choose-kernels", action="store_true")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
@@ -209,8 +241,13 @@ def main() -> int:
         state = State(counters, device)
     n_parameters = sum(p.numel() for p in state.network.parameters())
     print(f"{n_parameters:,} parameters on {device}, {state.counters}", flush=True)
+    began = time.perf_counter()
     trainer = Trainer(state, device, options.out, options.most_rows, options.validation)
-    trainer.run(steps=options.steps, seconds=options.seconds, decay=options.decay)
+    if options.choose_kernels:
+        choose_kernels(state.network, Stream(7, state.network.size, state.counters.tokens, device, options.most_rows))
+    used = time.perf_counter() - began
+    seconds = None if options.seconds is None else options.seconds - used
+    trainer.run(steps=options.steps, seconds=seconds, decay=options.decay)
     print(state.counters, flush=True)
     return 0
 
