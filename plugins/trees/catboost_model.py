@@ -55,8 +55,9 @@ def with_weights(values: Mapping[str, Any], name: str) -> str:
 
 
 GPU_CELLS = 5_000_000
-"""Rows times columns from which a GPU is expected to be faster than four cores. NOTE: a first guess from published rates, not
-measured; `python -m benchmarks.gpu.boosters_on_gpu` measures it."""
+"""Rows times columns from which a fit takes a GPU, on which models wait for each other. With 2.5 million cells, a fit is 1.2
+times as fast on an H100 as on eight cores, with 10 million 2.3 times, and with 25 million 3.8 times
+(`benchmarks/results/boosters_on_gpu.json`)."""
 MOST_LEVELS_ON_GPU = 255
 """Levels of a column that is one-hot encoded."""
 
