@@ -117,8 +117,13 @@ class Linear(nn.Module):
         return F.linear(x, self.weight.to(x.dtype), None if self.bias is None else self.bias.to(x.dtype))
 
 
+Memory = tuple[Tensor, Tensor]
+"""Keys and values of the context rows in a layer, each (tables × tokens, heads, rows, width / heads)."""
+
+
 class Attention(nn.Module):
-    """Multi-head attention with normalized queries and keys. Shape: (batch, n, width), the first `n_keys` of which are attended to.
+    """Multi-head attention with normalized queries and keys. Shape: (batch, n, width), the first `n_keys` of which are attended to,
+    or the rows of a memory.
 
     Args:
         by_rows: whether the sharpness depends on the number of keys, by a trained multiple of its logarithm.
@@ -132,21 +137,22 @@ class Attention(nn.Module):
         self.growth = nn.Parameter(torch.zeros(size.heads)) if by_rows else None
         self.heads = size.heads
 
-    def forward(self, x: Tensor, n_keys: int) -> Tensor:
+    def forward(self, x: Tensor, n_keys: int, memory: Memory | None = None) -> tuple[Tensor, Memory]:
         batch, n, width = x.shape
+        n_keys = n_keys if memory is None else memory[0].shape[2]
         packed = self.query_key_value(x).view(batch, n, 3, self.heads, width // self.heads)
         query, key, value = packed.permute(2, 0, 3, 1, 4).unbind(0)
         scale = self.sharpness
         if self.growth is not None:
             scale = scale + self.growth * math.log(n_keys / USUAL_CONTEXT)
         query = norm(query) * (scale * (width / self.heads) ** 0.25).to(x.dtype).view(1, -1, 1, 1)
-        key, value = norm(key[:, :, :n_keys]), value[:, :, :n_keys]
+        key, value = memory or (norm(key[:, :, :n_keys]), value[:, :, :n_keys])
         if n_keys <= KERNELS.few_keys:
             scores = (query * (width / self.heads) ** -0.5) @ key.transpose(2, 3)
             attended = scores.float().softmax(3).to(value.dtype) @ value
         else:
             attended = F.scaled_dot_product_attention(query, key, value)
-        return self.output(attended.transpose(1, 2).reshape(batch, n, width))
+        return self.output(attended.transpose(1, 2).reshape(batch, n, width)), (key, value)
 
 
 class Layer(nn.Module):
@@ -158,14 +164,19 @@ class Layer(nn.Module):
         self.first = Linear(size.width, size.hidden * size.width)
         self.second = Linear(size.hidden * size.width, size.width, scale=1 / math.sqrt(2 * size.layers))
 
-    def forward(self, x: Tensor, n_keys: int, *, labels_only: bool = False) -> Tensor:
-        """With `labels_only`, the tokens are those of the labels alone after the attention over columns."""
+    def forward(
+        self, x: Tensor, n_keys: int, memory: Memory | None = None, *, labels_only: bool = False
+    ) -> tuple[Tensor, Memory]:
+        """The tokens, and the memory of the context rows, which another call takes instead of them. With `labels_only`, the tokens
+        are those of the labels alone after the attention over columns.
+        """
         tables, rows, tokens, width = x.shape
-        x = x + self.columns(norm(x).view(tables * rows, tokens, width), tokens).view(x.shape)
+        x = x + self.columns(norm(x).view(tables * rows, tokens, width), tokens)[0].view(x.shape)
         x = x[:, :, -1:] if labels_only else x
         by_row = norm(x).transpose(1, 2).reshape(-1, rows, width)
-        x = x + self.rows(by_row, n_keys).view(tables, -1, rows, width).transpose(1, 2)
-        return x + self.second(F.relu(self.first(norm(x))).square())
+        attended, memory = self.rows(by_row, n_keys, memory)
+        x = x + attended.view(tables, -1, rows, width).transpose(1, 2)
+        return x + self.second(F.relu(self.first(norm(x))).square()), memory
 
 
 class PriorFittedNetwork(nn.Module):
@@ -190,20 +201,55 @@ class PriorFittedNetwork(nn.Module):
             cells: (tables, context and query rows, columns, `CELL_FEATURES`) from `encode`.
             labels: (tables, context rows) classes from 0.
         """
-        size, n_context = self.size, labels.shape[1]
+        x = torch.cat([self._thinking(cells, precision), self._tokens(cells, labels, precision)], 1)
+        x, _ = self._layers(x, self.size.thinking + labels.shape[1])
+        return self._logits(x[:, self.size.thinking + labels.shape[1] :], labels)
+
+    def read(self, cells: Tensor, labels: Tensor, precision: torch.dtype = torch.float32) -> list[Memory]:
+        """The memories of the context rows in all layers, which `answer` takes instead of the rows. Arguments as in `forward`."""
+        x = torch.cat([self._thinking(cells, precision), self._tokens(cells, labels, precision)], 1)
+        return self._layers(x, x.shape[1])[1]
+
+    def answer(self, cells: Tensor, labels: Tensor, memories: list[Memory]) -> Tensor:
+        """Logits of query rows, as `forward` gives.
+
+        Args:
+            cells: (tables, query rows, columns, `CELL_FEATURES`), encoded beside the context rows.
+            labels: (tables, context rows) classes from 0.
+        """
+        unknown = labels[:, :0]
+        x = self._tokens(cells, unknown, memories[0][0].dtype)
+        return self._logits(self._layers(x, 0, memories)[0], labels)
+
+    def _layers(self, x: Tensor, n_keys: int, memories: list[Memory] | None = None) -> tuple[Tensor, list[Memory]]:
+        kept: list[Memory] = []
+        for i, layer in enumerate(self.layers):
+            memory = None if memories is None else memories[i]
+            x, memory = layer(x, n_keys, memory, labels_only=i == len(self.layers) - 1)
+            kept.append(memory)
+        return x, kept
+
+    def _tags(self, columns: int, precision: torch.dtype) -> Tensor:
+        groups = math.ceil(columns / self.size.group)
+        return self.tags[torch.arange(groups, device=self.tags.device) % self.size.tags].to(precision)
+
+    def _tokens(self, cells: Tensor, labels: Tensor, precision: torch.dtype) -> Tensor:
+        """(tables, rows, groups and the label, width) tokens of rows, the first of which have the labels."""
+        size = self.size
         tables, rows, columns, _ = cells.shape
+        tags = self._tags(columns, precision)
         cells = F.pad(cells, (0, 0, 0, -columns % size.group))
-        groups = cells.shape[2] // size.group
-        tags = self.tags[torch.arange(groups, device=cells.device) % size.tags].to(precision)
-        x = self.cells(cells.reshape(tables, rows, groups, size.group * CELL_FEATURES).to(precision)) + tags
+        x = self.cells(cells.reshape(tables, rows, len(tags), size.group * CELL_FEATURES).to(precision)) + tags
         # The last vector is the label of a query row.
-        known = F.pad(labels, (0, rows - n_context), value=size.classes)
-        x = torch.cat([x, F.embedding(known, self.labels).to(precision).unsqueeze(2)], 2)
+        known = F.pad(labels, (0, rows - labels.shape[1]), value=size.classes)
+        return torch.cat([x, F.embedding(known, self.labels).to(precision).unsqueeze(2)], 2)
+
+    def _thinking(self, cells: Tensor, precision: torch.dtype) -> Tensor:
+        tags = self._tags(cells.shape[2], precision)
         tagged = torch.cat([tags, torch.zeros_like(tags[:1])]) + self.thinking.to(precision).unsqueeze(1)
-        x = torch.cat([tagged.expand(tables, -1, -1, -1), x], 1)
-        n_keys = size.thinking + n_context
-        for i, layer in enumerate(self.layers, 1):
-            x = cast(Tensor, layer(x, n_keys, labels_only=i == size.layers))
-        logits = self.decoder(norm(x[:, n_keys:, -1])).float()
-        occurs = torch.zeros(tables, size.classes, dtype=torch.bool, device=cells.device).scatter_(1, labels, True)
+        return tagged.expand(len(cells), -1, -1, -1)
+
+    def _logits(self, x: Tensor, labels: Tensor) -> Tensor:
+        logits = cast(Tensor, self.decoder(norm(x[:, :, -1]))).float()
+        occurs = torch.zeros(len(x), self.size.classes, dtype=torch.bool, device=x.device).scatter_(1, labels, True)
         return logits.masked_fill(~occurs.unsqueeze(1), float("-inf"))

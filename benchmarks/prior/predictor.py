@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from benchmarks.prior.network import SIZES, PriorFittedNetwork, encode
+from benchmarks.prior.network import SIZES, Memory, PriorFittedNetwork, encode
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,6 @@ class Predictor:
             network.load_state_dict({name: tensors.get_tensor(name).float() for name in tensors.keys()})  # noqa: SIM118
         return cls(network.eval(), permutations)
 
-    @torch.inference_mode()
     def predict(
         self,
         context: NDArray[np.float64],
@@ -39,26 +38,56 @@ class Predictor:
         n_classes: int,
         seed: int,
     ) -> NDArray[np.float64]:
-        """(query rows, n_classes) probabilities.
+        """(query rows, n_classes) probabilities. Arguments as of `Context`."""
+        return Context(self, context, categorical, labels, n_classes=n_classes, seed=seed).predict(query)
 
-        Args:
-            context, query: (rows, columns) numbers and codes of categories, NaN for missing cells.
-            categorical: (columns,) whether a column holds codes.
-            labels: (context rows,) classes from 0.
 
-        Raises:
-            ValueError: for more classes than the network has.
-        """
-        most = self.network.size.classes
-        if n_classes > most:
-            raise ValueError(f"the network predicts at most {most} classes, not {n_classes}")
+class Context:
+    """Labeled rows that the network has read.
+
+    Args:
+        context: (rows, columns) numbers and codes of categories, NaN for missing cells.
+        categorical: (columns,) whether a column holds codes.
+        labels: (rows,) classes from 0.
+
+    Raises:
+        ValueError: for more classes than the network has.
+    """
+
+    @torch.inference_mode()
+    def __init__(
+        self,
+        predictor: Predictor,
+        context: NDArray[np.float64],
+        categorical: NDArray[np.bool_],
+        labels: NDArray[np.int64],
+        *,
+        n_classes: int,
+        seed: int,
+    ) -> None:
+        network = predictor.network
+        if n_classes > network.size.classes:
+            raise ValueError(f"the network predicts at most {network.size.classes} classes, not {n_classes}")
+        self._network, self._rows, self._n_classes = network, torch.from_numpy(context).float(), n_classes
+        self._categorical = torch.from_numpy(categorical).unsqueeze(0)
         rng = np.random.default_rng(seed)
-        values = torch.from_numpy(np.concatenate([context, query])).float()
-        cells = encode(values.unsqueeze(0), torch.from_numpy(categorical).unsqueeze(0), len(context))
-        total = np.zeros((len(query), n_classes))
-        for _ in range(self.permutations):
-            columns, names = rng.permutation(values.shape[1]), rng.permutation(n_classes)
+        cells = encode(self._rows.unsqueeze(0), self._categorical, len(context))
+        self._passes: list[tuple[NDArray[np.int64], NDArray[np.int64], torch.Tensor, list[Memory]]] = []
+        for _ in range(predictor.permutations):
+            columns, names = rng.permutation(context.shape[1]), rng.permutation(n_classes)
             known = torch.from_numpy(names[labels]).unsqueeze(0)
-            logits = self.network(cells[:, :, columns], known)
+            self._passes.append((columns, names, known, network.read(cells[:, :, columns], known)))
+
+    @torch.inference_mode()
+    def predict(self, query: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(rows, n_classes) probabilities, averaged over permutations of columns and classes.
+
+        Shape: (rows, columns), as the context.
+        """
+        values = torch.cat([self._rows, torch.from_numpy(query).float()]).unsqueeze(0)
+        cells = encode(values, self._categorical, len(self._rows))[:, len(self._rows) :]
+        total = np.zeros((len(query), self._n_classes))
+        for columns, names, known, memories in self._passes:
+            logits = self._network.answer(cells[:, :, columns], known, memories)
             total += logits.softmax(2)[0][:, names].double().numpy()
-        return total / self.permutations
+        return total / len(self._passes)

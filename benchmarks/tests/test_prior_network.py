@@ -33,6 +33,17 @@ def test_cells_are_encoded_by_the_context_alone() -> None:
     assert torch.equal(outside[0, :5], cells)
 
 
+def test_a_memory_of_the_context_answers_as_the_rows_do(network: PriorFittedNetwork) -> None:
+    cells, labels = torch.randn(2, 20, 5, 4).double(), torch.randint(0, 3, (2, 12))
+    for layer in network.layers:
+        torch.nn.init.normal_(layer.rows.growth)
+    expected = network(cells, labels, torch.float64)
+    memories = network.read(cells[:, :12], labels, torch.float64)
+    assert len(memories) == 2
+    torch.testing.assert_close(network.answer(cells[:, 12:], labels, memories), expected)
+    torch.testing.assert_close(network.answer(cells[:, 15:16], labels, memories), expected[:, 3:4])
+
+
 def test_predictions_ignore_the_order_of_context_rows_and_other_query_rows(network: PriorFittedNetwork) -> None:
     cells, labels = torch.randn(2, 20, 5, 4).double(), torch.randint(0, 3, (2, 12))
     expected = network(cells, labels, torch.float64)

@@ -1,0 +1,156 @@
+"""Runs with and without a prior-fitted network among their models, side by side, on the tables of the judge.
+
+python -m benchmarks.prior.in_runs --network FILE.safetensors [--draws 0,1,2,3,4] [--tables a,b] [--budget 60] [--data FOLDER]
+                                   [--out FILE.json]
+
+Tables and draws are those of `benchmarks.prior.judge`, so that all have at most 1,000 training rows. Both runs on a draw start
+together, each with half of the processor's cores; one of them has the network as a model of the user's plugin folder. The error is
+1 - AUC of the test rows, as the judge has it. The ratio of a table is the geometric mean over draws of the error with the network
+divided by the error without it. A repeated command continues its --out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+from argparse import Namespace
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from benchmarks.machine import RESULTS, machine, report
+from benchmarks.prior.judge import SMALLEST_ERROR
+from benchmarks.prior.judge_tables import Draw, Floats, draw_of, read_tables
+from benchmarks.product.budgets import mean_of, numbers
+from benchmarks.product.rivals import keep_results, measure_division, results_in
+
+TARGET = "target"
+SIDES = ("without", "with")
+PLUGINS = Path(__file__).with_name("plugin_folder")
+
+
+def frame_of(rows: Floats, labels: np.ndarray[Any, Any], categorical: np.ndarray[Any, Any]) -> pl.DataFrame:
+    """A table as a user has it: numbers, names of categories, and empty cells."""
+    columns: dict[str, Any] = {}
+    for i, is_category in enumerate(categorical):
+        values = [None if np.isnan(value) else value for value in rows[:, i].tolist()]
+        columns[f"x{i}"] = [None if v is None else f"k{v:.0f}" for v in values] if is_category else values
+    return pl.DataFrame({**columns, TARGET: [f"class {label}" for label in labels]})
+
+
+def install(network: Path, folder: Path) -> None:
+    """Install a network as weights in a folder."""
+    from tabapp.weights import store
+
+    digest = hashlib.sha256(network.read_bytes()).hexdigest()
+    os.environ["TABAPP_WEIGHTS_DIR"] = str(folder)
+    record = store.Installed(
+        name="prior-fitted",
+        sha256=digest,
+        n_bytes=network.stat().st_size,
+        source=network.name,
+        source_sha256=digest,
+        license="Apache-2.0",
+        added_at="2026-11-27T00:00:00+00:00",
+    )
+    store.keep(record, network)
+
+
+def run(side: str, cores: list[int], rows: Draw, name: str, options: Namespace) -> dict[str, Any]:
+    """Score and facts of one run, which may use some cores only."""
+    os.sched_setaffinity(0, cores)
+    with TemporaryDirectory(prefix="tabapp-in-runs-") as folder:
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
+        if side == "with":
+            os.environ["TABAPP_PLUGINS_DIR"] = str(PLUGINS)
+            install(options.network, Path(folder, "weights"))
+        else:
+            os.environ["TABAPP_PLUGINS_DIR"] = str(Path(folder, "none"))
+        task = "binary" if rows.n_classes == 2 else "multiclass"
+        metric = "roc_auc" if task == "binary" else "log_loss"
+        facts = {"target": TARGET, "task": task, "metric": metric, "scored": "roc_auc"}
+        train, test = (
+            frame_of(part, labels, rows.categorical)
+            for part, labels in ((rows.train, rows.train_labels), (rows.test, rows.test_labels))
+        )
+        settings = Namespace(budget=options.budget, keep=Path(folder), autogluon="")
+        result = measure_division("tabapp", "run", train, test, facts, settings)
+        return result | members_of(Path(folder)) if "score" in result else result
+
+
+def members_of(folder: Path) -> dict[str, Any]:
+    """Weight of the network in the ensemble, and its own score beside the best of the others."""
+
+    (file,) = folder.rglob("events.jsonl")
+    events = [json.loads(line) for line in file.read_text().splitlines()]
+    board = next(event for event in reversed(events) if event["ev"] == "run.finished")["leaderboard"]
+    rows = {row["model"]: row for row in board}
+    own = rows.get("prior_fitted")
+    return {
+        "weight": (own or {}).get("weight"),
+        "own": (own or {}).get("score"),
+        "models": sum(row.get("score") is not None for row in board),
+    }
+
+
+def show(results: dict[str, dict[str, Any]], names: list[str], options: Namespace) -> None:
+    """One line per table, and the geometric mean of the ratios over tables."""
+    lines: list[list[str]] = []
+    means: list[float] = []
+    for name in names:
+        pairs = [[results.get(f"{name}|{side}|{draw}", {}) for side in SIDES] for draw in options.draws]
+        pairs = [pair for pair in pairs if all("score" in result for result in pair)]
+        if not pairs:
+            continue
+        errors = np.array([[max(1 - result["score"], SMALLEST_ERROR) for result in pair] for pair in pairs])
+        logs = np.log(errors[:, 1] / errors[:, 0])
+        means.append(float(logs.mean()))
+        weight = float(np.mean([pair[1].get("weight") or 0.0 for pair in pairs]))
+        lines.append(
+            [name, str(len(pairs)), *(f"{e:.4f}" for e in errors.mean(axis=0)), mean_of(logs.tolist()), f"{weight:.2f}"]
+        )
+    lines.append([f"{len(means)} tables", "", "", "", mean_of(means), ""])
+    header = ["table", "draws", "error without", "error with", "ratio", "weight of the network"]
+    facts = {**machine("torch", "lightgbm", "catboost", "xgboost"), "budget": options.budget}
+    report(facts, header, lines, results, options.out, right=[1, 2, 3, 4, 5])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--network", type=Path, required=True)
+    parser.add_argument("--draws", type=numbers, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--tables", default="")
+    parser.add_argument("--budget", type=int, default=60, help="seconds")
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
+    parser.add_argument("--out", type=Path, default=RESULTS / "prior_in_runs.json")
+    options = parser.parse_args()
+    options.network = options.network.absolute()
+    tables = read_tables(options.data, options.tables.split(",") if options.tables else None)
+    results = results_in(options.out)
+    cores = sorted(os.sched_getaffinity(0))
+    halves = dict(zip(SIDES, (cores[: len(cores) // 2], cores[len(cores) // 2 :]), strict=True))
+    for draw in options.draws:
+        for table in tables:
+            keys = {side: f"{table.name}|{side}|{draw}" for side in SIDES}
+            if all("score" in results.get(key, {}) for key in keys.values()):
+                continue
+            rows = draw_of(table, draw)
+            with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+                runs = {side: pool.submit(run, side, halves[side], rows, table.name, options) for side in SIDES}
+                for side, future in runs.items():
+                    results[keys[side]] = future.result()
+                    keep_results(options.out, results, keys[side])
+    show(results, [table.name for table in tables], options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
