@@ -111,14 +111,16 @@ class PredictView(RunView):
     def _job(self) -> Prediction:
         """The work with the bundle of the shown target. The bundle of the run takes over the file of the preliminary one."""
         bundle = self._bundle
-        if bundle not in self._jobs:
+        job = self._jobs.get(bundle)
+        if job is None:
             job = self._jobs[bundle] = Prediction(self.redraw)
             job.trust = self._trust
-            before = self._jobs.get(preview_of(self.tabapp.run_of_target))
-            if before is not None and before.file is not None:
-                job.choose(before.file)
-                self.run_worker(self._check(), exit_on_error=False)
-        return self._jobs[bundle]
+        # The bundle of the run may have been looked at, without a file, before there was a preliminary one.
+        before = self._jobs.get(preview_of(self.tabapp.run_of_target))
+        if job.file is None and before is not None and before.file is not None:
+            job.take_over(before)
+            self.run_worker(self._check(), exit_on_error=False)
+        return job
 
     async def _bundle_is_made(self, job: Prediction) -> bool:
         """Whether there is a bundle; makes the preliminary one of a run in progress, again if its ensemble has changed."""

@@ -77,6 +77,14 @@ class Prediction:
         self.output = default_output(file)
         self.recent = [file, *(path for path in self.recent if path != file)]
         self.checked, self.predicted, self.trouble, self.imputed, self.fill = None, None, "", "", False
+        # Whatever is done with a new file, such as making a preliminary bundle, is done to check it.
+        self._checks = True
+
+    def take_over(self, other: Prediction) -> None:
+        """Choose the file of other work with its options; a prediction that was wanted there begins after the check."""
+        assert other.file is not None
+        self.choose(other.file)
+        self.output, self.keep, self.fill, self.wanted = other.output, other.keep, other.fill, other.wanted
 
     def words(self, bundle: Path) -> list[str]:
         """The words of the command that predicts the file."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import threading
 
 import msgspec
 import polars as pl
@@ -13,6 +14,7 @@ from textual.widgets import Input
 from tabapp.bundle.files.signing import write_signed
 from tabapp.bundle.writing.threshold import set_threshold
 from tabapp.bundle.writing.write import write_bundle
+from tabapp.errors import UsageError
 from tabapp.findings import ReliabilityBin
 from tabapp.run.analyses.threshold import ThresholdChosen
 from tabapp.run.options.settings import Settings
@@ -83,7 +85,7 @@ def trained_on_no_fold():
 async def test_without_a_bundle_it_says_what_to_do(tmp_path, monkeypatch, events, words, size):
     async with drive(tmp_path, monkeypatch, events, size=size) as driver:
         await driver.press("6")
-        await driver.until(lambda: all(word in " ".join(driver.text().split()) for word in words))
+        await driver.until(lambda: all(word in " ".join(driver.text().replace("│", " ").split()) for word in words))
         await driver.press("enter", "f", "ctrl+r", "w")
         assert isinstance(driver.app.screen, PredictView), "nothing is asked that cannot be done"
 
@@ -340,7 +342,11 @@ async def test_the_best_models_so_far_predict_during_the_run(tmp_path, monkeypat
         receive(PreviewWritten(path=str(out), members=3, metric="ROC AUC", score=0.8744, folds=5, planned_folds=5))
 
     monkeypatch.setattr(preview_bundle, "run_export", export)
-    async with drive(tmp_path, monkeypatch, recordings.running(), size=size) as driver:
+    async with drive(tmp_path, monkeypatch, trained_on_no_fold(), size=size) as driver:
+        await driver.press("6")
+        await driver.sees("There is no bundle yet")
+        await driver.write(*(event for event in recordings.running() if isinstance(event, ev.EnsembleChanged)))
+        await driver.sees("the best models so far; the run continues")
         screen = await choose(driver, file)
         await driver.until(lambda: screen._job.checked is not None, SECONDS)
         await driver.sees("preliminary: ensemble of 3, ROC AUC 0.8744; the run continues")
@@ -356,12 +362,42 @@ async def test_the_best_models_so_far_predict_during_the_run(tmp_path, monkeypat
         await driver.press("ctrl+r")
         await driver.until(lambda: len(began) == 2)
         assert len(made) == 2, "a new ensemble is a new bundle"
-        # The bundle of the run takes over the file when the run ends.
+        # The bundle of the run takes over the file and the options when the run ends.
+        await driver.press("i")
         await driver.write(finished(bundle)[-1])
         await driver.until(lambda: screen._job is not job and screen._job.file == file)
+        assert screen._job.keep
         await driver.until(lambda: screen._job.checked is not None, SECONDS)
         assert "preliminary" not in driver.text()
     assert not made[0].exists()
+
+
+async def test_a_prediction_wanted_while_the_preliminary_bundle_is_made_begins_at_the_end(
+    tmp_path, monkeypatch, bundle, file
+):
+    free, began = threading.Event(), []
+
+    def export(folder, out, options, receive):
+        receive(ExportStage(stage="collecting the models"))
+        free.wait(SECONDS)
+        raise UsageError("The run has ended.")
+
+    async def predict(job, path):
+        began.append(path)
+
+    monkeypatch.setattr(preview_bundle, "run_export", export)
+    monkeypatch.setattr(Prediction, "predict", predict)
+    async with drive(tmp_path, monkeypatch, recordings.running()) as driver:
+        await driver.press("6", "enter")
+        await driver.until(lambda: isinstance(driver.app.screen, FileChoice))
+        await driver.paste(str(file))
+        await driver.press("enter")
+        await driver.sees("collecting the models")
+        await driver.press("ctrl+r")
+        await driver.sees("collecting the models, then predicting")
+        await driver.write(finished(bundle)[-1])
+        free.set()
+        await driver.until(lambda: began == [bundle], SECONDS)
 
 
 async def test_missing_cells_are_imputed_by_the_command(tmp_path, monkeypatch, bundle, file):
