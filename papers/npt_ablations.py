@@ -31,7 +31,7 @@ from tabapp_plugins.npt.training import NPTParams
 
 from benchmarks.fits import fitted, kept, load, prepared, spread
 from benchmarks.machine import machine, report
-from papers.npt_options import npt_parser, parsed, scale_of, tables_of
+from papers.npt.options import npt_parser, parsed, scale_of, tables_of
 from papers.npt_tables import METRICS, division_of
 from tabapp import metrics
 from tabapp.nn.training.objective import target_of

@@ -37,7 +37,7 @@ from tabapp_plugins.npt.training import NPTParams
 
 from benchmarks.fits import Prepared, data_folder, fitted, load, prepared, published_division, random_division
 from benchmarks.machine import RESULTS, machine, report
-from papers.npt_probes import LookupTask, looked_up, train_lookup
+from papers.npt.probes import LookupTask, looked_up, train_lookup
 from tabapp import metrics
 from tabapp.explain.between_rows.changes import corrupted_predictions, delete_rows, kept_distances
 from tabapp.explain.between_rows.folds import distances

@@ -37,7 +37,7 @@ from benchmarks.fits import (
     spread,
 )
 from benchmarks.machine import machine, report
-from papers.npt_options import npt_parser, parsed, scale_of, tables_of
+from papers.npt.options import npt_parser, parsed, scale_of, tables_of
 from tabapp import metrics
 from tabapp.models import registry
 

@@ -16,8 +16,8 @@ from tabapp.errors import UsageError
 from tabapp.metrics import Metric, registry
 from tabapp.metrics.registry import BUILT_IN
 from tabapp.models import registry as model_registry
-from tabapp.models.check_subject import Subject
-from tabapp.models.check_tables import make_table
+from tabapp.models.checks.subject import Subject
+from tabapp.models.checks.tables import make_table
 
 N_ROWS = 400
 COST = "cost:fn=5,fp=1"

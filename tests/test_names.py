@@ -18,7 +18,7 @@ MODELS = {point.name for group in GROUPS for point in entry_points(group=group)}
 """Boosters have the names of the libraries that the program imports for them."""
 FAMILIES = {"gbdt", "deep", "classic"}
 OF_METRICS, OF_MODELS = ("metrics/", "bundle/export/script"), ("bundle/export/script",)
-OF_FAMILIES = ("models/contract.py", "models/checks.py", "nn/plugin.py")
+OF_FAMILIES = ("models/contract.py", "models/checks/", "nn/plugin.py")
 
 
 def literals(file: Path) -> Iterator[ast.Constant]:

@@ -72,7 +72,7 @@ def load_libraries(models: Iterable[str]) -> None:
 def measure(model: str, n_rows: int, n_features: int, task: Any = "binary", device: str = CPU) -> Point:
     """Fit the defaults of a model on a generated table in a forked process, and measure its peak memory."""
     from tabapp.models import registry
-    from tabapp.models.check_tables import make_table, shape_of
+    from tabapp.models.checks.tables import make_table, shape_of
 
     plugin = registry.get(model)
     n_categorical = max(1, n_features // 5)
@@ -124,7 +124,7 @@ def _fit(plugin: Any, table: Any, spec: Any, n_classes: int, params: Any, task: 
     import numpy as np
 
     from tabapp.engine.machine import peak_memory
-    from tabapp.models.check_tables import make_context
+    from tabapp.models.checks.tables import make_context
 
     try:
         order = np.random.default_rng(0).permutation(len(table))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tabapp_plugins.npt.network import NPTNetwork
 
-from papers.npt_probes import LookupTask, looked_up, train_lookup
+from papers.npt.probes import LookupTask, looked_up, train_lookup
 
 
 def lookup_network(task: LookupTask, n_steps: int) -> NPTNetwork:

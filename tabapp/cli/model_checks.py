@@ -18,8 +18,8 @@ def check_model(name: str, *, as_json: bool) -> int:
         UsageError: there is no such model, or it cannot be used here.
     """
     from tabapp.models import registry
-    from tabapp.models.check_subject import Subject
-    from tabapp.models.checks import CHECKS, run_checks
+    from tabapp.models.checks.subject import Subject
+    from tabapp.models.checks.suite import CHECKS, run_checks
 
     registry.check_names([name])
     plugin = registry.get(name)

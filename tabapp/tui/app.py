@@ -37,11 +37,11 @@ from tabapp.tui.session.bundle_export import ask_for_export
 from tabapp.tui.session.engine_handle import EngineHandle
 from tabapp.tui.session.notifications import Notifications
 from tabapp.tui.session.opened import Opened
+from tabapp.tui.session.plan.start_request import StartRequest
 from tabapp.tui.session.plan_changes import Answered, PlanChanges
 from tabapp.tui.session.quitting import Quitting
 from tabapp.tui.session.run_follower import Reader, RunFollower
 from tabapp.tui.session.shown_target import ShownTarget
-from tabapp.tui.session.start_request import StartRequest
 from tabapp.tui.viewmodels.texts import Snapshot
 
 POLL_SECONDS = 0.1

@@ -11,7 +11,7 @@ import torch
 
 from tabapp.features.arrays import Table
 from tabapp.models import registry
-from tabapp.models.check_tables import make_context
+from tabapp.models.checks.tables import make_context
 from tabapp.models.contract import Shape
 from tabapp.nn.plugin import Sizes
 from tabapp.nn.pretraining import Encoder, Guesses, pretext_loss

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from tabapp.features.arrays import FeatureSpec, Table
-from tabapp.models.check_tables import make_context, make_table, shape_of
+from tabapp.models.checks.tables import make_context, make_table, shape_of
 from tabapp.models.contract import Params, Plugin
 from tabapp.task import Task
 

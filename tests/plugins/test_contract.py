@@ -19,9 +19,10 @@ from tabapp_plugins.trees.lightgbm_model import TREES_TOGETHER
 from tabapp.explain.fold_model import FoldModel
 from tabapp.explain.permutation import permutation_importance
 from tabapp.features.arrays import Table
-from tabapp.models import checks, registry
-from tabapp.models.check_subject import Skipped, Subject, Trained
-from tabapp.models.checks import CHECKS, TASKS, run_checks
+from tabapp.models import registry
+from tabapp.models.checks import suite
+from tabapp.models.checks.subject import Skipped, Subject, Trained
+from tabapp.models.checks.suite import CHECKS, TASKS, run_checks
 from tabapp.models.contract import Cost, FeatureRecipe, FitStopped, FittedModel, Params, Plugin, RowNeighbors
 from tabapp.task import Task
 from tests.plugins.tables import make_table, smaller
@@ -421,7 +422,7 @@ def test_correct_plugin_passes_all_checks() -> None:
     ids=lambda value: type(value).__name__ if isinstance(value, Plugin) else None,
 )
 def test_check_finds_broken_plugin(plugin: Plugin, check: str, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "CHECKS", [(name, function) for name, function in CHECKS if name == check])
+    monkeypatch.setattr(suite, "CHECKS", [(name, function) for name, function in CHECKS if name == check])
     (result,) = run_checks(Subject(plugin))
     assert result.status == "broken"
     assert sentence in result.sentence

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from tabapp.models import registry, stated
-from tabapp.models.check_tables import make_context, make_table, shape_of
+from tabapp.models.checks.tables import make_context, make_table, shape_of
 from tabapp.temporary import TemporaryFolder
 
 N_ROWS, N_EPOCHS = 640, 3

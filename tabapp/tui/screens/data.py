@@ -24,10 +24,10 @@ from tabapp.tui.parts.columns import ORDER_TEXTS, ORDERS, Columns
 from tabapp.tui.parts.panel import set_titles
 from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import RunView
-from tabapp.tui.session.column_editing import ColumnEditing
-from tabapp.tui.session.plan_editing import PlanEditing
-from tabapp.tui.session.plan_exchange import PlanExchange
-from tabapp.tui.session.start_request import WAITING
+from tabapp.tui.session.plan.columns import ColumnEditing
+from tabapp.tui.session.plan.editing import PlanEditing
+from tabapp.tui.session.plan.exchange import PlanExchange
+from tabapp.tui.session.plan.start_request import WAITING
 from tabapp.tui.viewmodels.plan_fields import plan_fields
 from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count, file_size
 from tabapp.tui.widgets.checks import Checks, warning_line

@@ -51,7 +51,7 @@ def send_imports_of_a_fit(connection: Connection) -> None:
     import msgspec
     import numpy as np
 
-    from tabapp.models.check_tables import make_context, make_table, shape_of
+    from tabapp.models.checks.tables import make_context, make_table, shape_of
 
     table, spec, n_classes = make_table("binary", n_rows=60, n_numeric=2, cardinalities=(3,))
     before = set(sys.modules)

@@ -14,7 +14,7 @@ from tabapp_plugins.autoint import InteractingLayer
 
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.models import registry
-from tabapp.models.check_tables import make_context
+from tabapp.models.checks.tables import make_context
 from tabapp.models.contract import FittedModel, Shape
 from tabapp.nn.layers.arithmetic import HardAttention
 from tabapp.nn.layers.attention import SelfAttention

@@ -21,7 +21,7 @@ from tabapp_plugins.trees.catboost_model import CatBoostParams
 from tabapp import metrics
 from tabapp.features.arrays import MISSING, FeatureSpec, Table
 from tabapp.models import registry
-from tabapp.models.check_subject import split_for_early_stopping
+from tabapp.models.checks.subject import split_for_early_stopping
 from tabapp.models.contract import FitContext, FitStopped, FittedModel, Params, Shape
 from tabapp.task import Task
 from tests.plugins.tables import make_context, make_table, shape_of

@@ -16,7 +16,7 @@ from tabapp.tui.dialogs.edit_value import EditValue
 from tabapp.tui.paging.client import Pager
 from tabapp.tui.parts.columns import Columns
 from tabapp.tui.screens.data import DataView
-from tabapp.tui.session import plan_exchange, presets
+from tabapp.tui.session.plan import exchange, presets
 from tabapp.tui.viewmodels.plan_fields import field_names
 from tabapp.tui.widgets.plan import Plan
 from tests.tui import recordings
@@ -381,7 +381,7 @@ async def test_the_plan_is_edited_as_text(tmp_path, monkeypatch):
         def __exit__(self, *error):
             return None
 
-    monkeypatch.setattr(plan_exchange, "_edit", edit)
+    monkeypatch.setattr(exchange, "_edit", edit)
     async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
         monkeypatch.setattr(driver.app, "suspend", Suspended)
         await driver.press("E")

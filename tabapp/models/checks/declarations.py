@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, Table
-from tabapp.models.check_rows import n_rows_found
-from tabapp.models.check_subject import Skipped, Subject, demand
-from tabapp.models.check_tables import make_table
+from tabapp.models.checks.rows import n_rows_found
+from tabapp.models.checks.subject import Skipped, Subject, demand
+from tabapp.models.checks.tables import make_table
 from tabapp.task import Task
 from tabapp.temporary import TemporaryFolder
 

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from tabapp.features.arrays import FeatureSpec, Table
-from tabapp.models.check_tables import make_context, make_table, shape_of
+from tabapp.models.checks.tables import make_context, make_table, shape_of
 from tabapp.models.contract import FittedModel, Params, Plugin
 from tabapp.task import Task
 from tabapp.temporary import TemporaryFolder

@@ -1,4 +1,4 @@
-"""Measure the memory of a fit in a separate process: `python -m tabapp.models.check_memory` with a JSON `Request` on stdin."""
+"""Measure the memory of a fit in a separate process: `python -m tabapp.models.checks.memory` with a JSON `Request` on stdin."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import msgspec
 
 from tabapp.children import module_command
 from tabapp.models import registry
-from tabapp.models.check_tables import make_context, make_table, shape_of
+from tabapp.models.checks.tables import make_context, make_table, shape_of
 from tabapp.task import Task
 from tabapp.temporary import TemporaryFolder
 

@@ -6,7 +6,7 @@ from tabapp.run.options.config import OPTIONS
 from tabapp.run.record import events as ev
 from tabapp.tui.dialogs.basic import Choice, Option
 from tabapp.tui.session.host import Host
-from tabapp.tui.session.plan_editing import PlanEditing
+from tabapp.tui.session.plan.editing import PlanEditing
 
 DETECTED = "detected"
 KINDS = (

@@ -17,7 +17,7 @@ import numpy as np
 
 from tabapp import metrics
 from tabapp.features.arrays import MISSING, UNSEEN, Table
-from tabapp.models.check_declarations import (
+from tabapp.models.checks.declarations import (
     attention_as_declared,
     imputation_as_declared,
     neighbors_are_rows_of_the_fit,
@@ -25,9 +25,9 @@ from tabapp.models.check_declarations import (
     training_rows_as_declared,
     use_of_features_is_valid,
 )
-from tabapp.models.check_subject import Broken, Skipped, Subject, check_prediction, demand, saved_and_loaded
-from tabapp.models.check_tables import make_table, shape_of
-from tabapp.models.check_threads import predicts_in_threads
+from tabapp.models.checks.subject import Broken, Skipped, Subject, check_prediction, demand, saved_and_loaded
+from tabapp.models.checks.tables import make_table, shape_of
+from tabapp.models.checks.threads import predicts_in_threads
 from tabapp.models.contract import FitStopped, Shape
 from tabapp.task import TASKS, Task
 
@@ -271,7 +271,7 @@ def parameters_and_costs(subject: Subject, task: Task, n_rows: int) -> None:
 
 def memory_stays_within_the_estimate(subject: Subject) -> None:
     """Use no more memory for a fit on 10,000 rows than 1.5 times the estimate of `cost`."""
-    from tabapp.models.check_memory import peak_memory_of_fit
+    from tabapp.models.checks.memory import peak_memory_of_fit
 
     task = subject.any_task()
     columns: dict[str, Any] = {"n_rows": 10_000, "n_numeric": 20, "cardinalities": (10, 5)}

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from tabapp.features.arrays import Table
-from tabapp.models.check_subject import Subject, demand, saved_and_loaded
-from tabapp.models.check_tables import make_table
+from tabapp.models.checks.subject import Subject, demand, saved_and_loaded
+from tabapp.models.checks.tables import make_table
 from tabapp.models.contract import FittedModel
 
 N_THREADS = 4

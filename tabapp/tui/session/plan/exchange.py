@@ -20,8 +20,8 @@ from tabapp.run.protocol.pasted import MODULE, PASTED, Rejected
 from tabapp.temporary import TemporaryFolder
 from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Option
 from tabapp.tui.session.host import Host
-from tabapp.tui.session.plan_editing import PlanEditing
-from tabapp.tui.session.presets import check_name, delete_preset, load_preset, preset_names, save_preset
+from tabapp.tui.session.plan.editing import PlanEditing
+from tabapp.tui.session.plan.presets import check_name, delete_preset, load_preset, preset_names, save_preset
 from tabapp.tui.viewmodels.plan_fields import NOT_ON_SCREEN
 
 SAVE, DELETE = "save", "delete"
