@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tabapp.data.schema import Column, Schema
-from tabapp.engine.plan.make_plan import Plan, approximate_shape, make_plan, with_pending_models
+from tabapp.engine.plan.make_plan import Plan, approximate_shape, make_plan, planned_model, with_pending_models
 from tabapp.engine.plan.prepare import infer, read_data
 from tabapp.engine.plan.schema_events import schema_event
 from tabapp.engine.plan.validation import choose_validation
@@ -132,6 +132,8 @@ def test_the_range_of_a_column_has_an_exponent_only_where_digits_would_be_many(
 
 def test_a_pretrained_model_without_weights_is_offered_only_if_it_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("TABAPP_WEIGHTS_DIR", str(tmp_path))
-    planned = [planned_model("tabicl", "binary", Shape(500, 3, 1, 2), "cpu", 2**33, {}, named=named) for named in (False, True)]
+    planned = [
+        planned_model("tabicl", "binary", Shape(500, 3, 1, 2), "cpu", 2**33, {}, named=named) for named in (False, True)
+    ]
     assert [model.is_offered for model in planned] == [False, True]
     assert all(model.reason is not None for model in planned)
