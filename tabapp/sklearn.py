@@ -112,7 +112,7 @@ class _TabappEstimator(BaseEstimator):
         with TemporaryFolder("estimator") as runs_dir:
             given |= {**options, "target": name, "kind": kinds, "seed": self._seed()}
             folder = _as_value_error(prepare_run, table, given, Path(runs_dir))
-            run = _as_value_error(follow, folder, Silent())
+            run = _as_value_error(follow, folder, Silent(folder.argument))
             self.leaderboard_ = run.leaderboard()
             self.bundle_ = folder.bundle.read_bytes()
             # The engine that this process started has just written the bundle, so it is not loaded in a confined process.

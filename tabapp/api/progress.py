@@ -15,6 +15,7 @@ from tabapp.headless.live import REFRESH_PER_SECOND, LiveView, render
 from tabapp.headless.narration import say, sentence
 from tabapp.headless.warned import NewWarnings
 from tabapp.printable import one_line
+from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
 from tabapp.run.record.score_text import validation_of
 from tabapp.run.record.state import RunState, format_score
@@ -43,14 +44,14 @@ def view_for(run: str, progress: Progress) -> View:
         progress: False shows nothing; "auto" shows nothing where stderr is not a terminal.
     """
     if progress is False:
-        return Silent()
+        return Silent(run)
     if (display := _notebook_display()) is not None:
-        return NotebookView(display)
+        return NotebookView(run, display)
     if sys.stderr.isatty():
         return (
             TerminalView(run, verbose=False) if is_unicode(sys.stderr) else PlainLines(run, quiet=False, verbose=False)
         )
-    return PlainLines(run, quiet=False, verbose=False) if progress is True else Silent()
+    return PlainLines(run, quiet=False, verbose=False) if progress is True else Silent(run)
 
 
 def _notebook_display() -> Any:
@@ -67,11 +68,13 @@ def _notebook_display() -> Any:
 class Silent:
     """Shows no progress. What is wrong with the data becomes warnings of Python."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: str) -> None:
+        """`run` selects the run in proposed commands."""
+        self._run = run
         self._warnings = NewWarnings()
 
     def show(self, event: ev.AnyEvent, state: RunState) -> None:
-        for text in self._warnings.of(event, state.run):
+        for text in self._warnings.of(event, self._run):
             warnings.warn(sentence(text), TableWarning, stacklevel=_level_of_caller())
 
     def tick(self, state: RunState) -> None:
@@ -99,7 +102,9 @@ class PlainLines(PlainView):
 class NotebookView:
     """The live leaderboard with the warnings about the data as preformatted text below a notebook cell, redrawn in place."""
 
-    def __init__(self, display: Any) -> None:
+    def __init__(self, run: str, display: Any) -> None:
+        """`run` selects the run in proposed commands."""
+        self._run = run
         self._display = display
         self._handle: Any = None
         self._drawn = 0.0
@@ -107,7 +112,7 @@ class NotebookView:
         self._lines: list[str] = []
 
     def show(self, event: ev.AnyEvent, state: RunState) -> None:
-        self._lines += self._warnings.of(event, state.run)
+        self._lines += self._warnings.of(event, self._run)
 
     def tick(self, state: RunState) -> None:
         now = time.monotonic()
@@ -150,5 +155,5 @@ def _say_result(state: RunState) -> None:
     say(
         f"{best.title}: {plan.metric_title} {format_score(best.score)} {interval}, "
         f"{validation_of(best, plan.folds, plan.validation)}, "
-        f"{state.finished.seconds:.0f} s"
+        f"{format_duration(state.finished.seconds)}"
     )

@@ -144,8 +144,8 @@ class Run:
         if model is not None and model not in [each.model for each in found]:
             known = ", ".join(each.model for each in found) or "none yet"
             raise UsageError(
-                f"The run {self.id} has no attention of {model!r}; there is that of: {known}. `tabapp diagnose {self.id} "
-                f"--attention {model}` computes it if the model has a score and attention."
+                f"The run {self.id} has no attention of {model!r}; there is that of: {known}. `tabapp diagnose "
+                f"{self._folder.argument} --attention {model}` computes it if the model has a score and attention."
             )
         rows = [
             (each.model, each.trial, each.kind, row.feature, row.share, row.low, row.high, each.agreement)

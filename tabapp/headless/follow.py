@@ -102,7 +102,7 @@ class PlainView:
         pass
 
     def close(self, state: RunState) -> None:
-        print_result(state, verbose=self._verbose)
+        print_result(self._run, state, verbose=self._verbose)
 
     def _print(self, t: float, kind: str, text: str) -> None:
         echo(f"{time.strftime('%H:%M:%S', time.localtime(t))} {kind:<8} {text}", err=True)

@@ -21,6 +21,7 @@ from tabapp.headless.summary import (
 )
 from tabapp.headless.warned import NewWarnings
 from tabapp.printable import one_line
+from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
 from tabapp.run.record.state import RunState
 from tabapp.run.texts.progress import progress_of
@@ -36,8 +37,11 @@ def progress_line(state: RunState, now: float) -> tuple[float, str]:
     progress = progress_of(state, now)
     if progress is None:
         return 0.0, words
-    words += f" · {progress.elapsed:.0f}s elapsed"
-    return progress.share or 0.0, words if progress.left is None else f"{words} · ~{progress.left:.0f}s left"
+    words += f" · {format_duration(progress.elapsed)} elapsed"
+    return (
+        progress.share or 0.0,
+        words if progress.left is None else f"{words} · ~{format_duration(progress.left)} left",
+    )
 
 
 def render(state: RunState, now: float, *, verbose: bool = False) -> Group:
@@ -96,4 +100,4 @@ class LiveView:
 
     def close(self, state: RunState) -> None:
         self._live.stop()
-        print_result(state, verbose=self._verbose)
+        print_result(self._run, state, verbose=self._verbose)

@@ -9,6 +9,7 @@ from tabapp import charts
 from tabapp.headless.narration import echo, say
 from tabapp.headless.tables import print_table
 from tabapp.run.analyses.attention_importances import attentions, comparison_table, missing
+from tabapp.run.options.units import format_duration
 from tabapp.run.record.events import ENSEMBLE, ImportanceRow, LeaderboardRow
 from tabapp.run.record.folder import RunFolder
 from tabapp.run.record.importance_notes import UNSTABLE, largest, notes
@@ -50,7 +51,7 @@ def leaderboard_cells(
         interval_text(row),
         f"{row.folds}/{folds}" if scored else "—",
         str(row.trials) if row.trials else "—",
-        f"{row.fit_seconds:.1f}s" if scored else "—",
+        format_duration(row.fit_seconds) if scored else "—",
         f"{row.predict_ms_per_1k:.1f}" if row.predict_ms_per_1k is not None else "—",
         f"{row.in_ensemble:.2f}" if row.in_ensemble and row.model != "ensemble" else "—",
         (f"{words}: {row.reason}" if row.reason else words) + (f"  {difference}" if difference else ""),
@@ -96,8 +97,8 @@ def importance_cells(row: ImportanceRow, top: float) -> list[str]:
     ]
 
 
-def print_importances(state: RunState) -> None:
-    """Print the importances on stdout, most important first."""
+def print_importances(run: str, state: RunState) -> None:
+    """Print the importances on stdout, most important first; `run` selects the run in proposed commands."""
     found = state.importances
     if found is None or state.plan is None:
         return
@@ -123,10 +124,10 @@ def print_importances(state: RunState) -> None:
         echo(sentence)
     if found.agreement is not None:
         echo(f"Attention and permutation agree with rank correlation {found.agreement:.2f}.")
-    print_attention(state)
+    print_attention(run, state)
 
 
-def print_attention(state: RunState) -> None:
+def print_attention(run: str, state: RunState) -> None:
     """Print the attention of each model beside permutation importance, if there are several models, and why others have none."""
     table = comparison_table(state, MAX_ATTENTION_ROWS)
     if table is not None and len(attentions(state)) > 1:
@@ -136,7 +137,7 @@ def print_attention(state: RunState) -> None:
         print_table(list(table.header), [list(row) for row in table.rows], table.right, table.title, optional)
     for model, reason in missing(state).items():
         echo(
-            f"No attention of {title_of(state, model)}: {reason}. `tabapp diagnose {state.run} --attention {model}` computes it."
+            f"No attention of {title_of(state, model)}: {reason}. `tabapp diagnose {run} --attention {model}` computes it."
         )
 
 
@@ -153,13 +154,17 @@ def print_verdict(state: RunState) -> None:
         echo(f"      {GLYPHS[fact.mark]} {fact.topic}: {fact.text}")
 
 
-def print_result(state: RunState, *, verbose: bool = False) -> None:
-    """Print the whole result of a run on stdout: with several targets, that of each, and the mean of their scores."""
+def print_result(run: str, state: RunState, *, verbose: bool = False) -> None:
+    """Print the whole result of a run on stdout: with several targets, that of each, and the mean of their scores.
+
+    Args:
+        run: selects the run in proposed commands.
+    """
     for number, each in enumerate(_results(state)):
         if number:
             echo()
         print_leaderboard(each, verbose=verbose)
-        print_importances(each)
+        print_importances(run, each)
         print_verdict(each)
     finished = state.finished
     if finished is None:

@@ -12,6 +12,7 @@ from tabapp.report.importances import importance_parts
 from tabapp.report.parts import Bar, Bars, Facts, Part, Report, Section, Table, Text
 from tabapp.report.quality import quality_parts, slice_parts
 from tabapp.report.verdict import verdict_parts
+from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
 from tabapp.run.record.analysis import Lines, Series
 from tabapp.run.record.score_text import folds_text, interval_text, score_with_folds, validation_of
@@ -115,24 +116,13 @@ def _interval(row: ev.LeaderboardRow, state: RunState) -> str:
     return f"{score}{interval}" + (f" on {partial}" if partial else "")
 
 
-def _seconds(value: float) -> str:
-    if value < 60:
-        return f"{value:.1f} s"
-    minutes, seconds = divmod(round(value), 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {seconds} s"
-
-
-def _milliseconds(value: float) -> str:
-    return f"{value:.1f} ms" if value < 1000 else _seconds(value / 1000)
-
-
 def _result(state: RunState) -> list[Part]:
     plan, finished, best = state.plan, state.finished, state.best
     rows = [("Run", state.run)]
     if state.started is not None:
         rows.append(("Started", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(state.started))))
     if finished is not None:
-        rows += [("Status", finished.status), ("Duration", _seconds(finished.seconds))]
+        rows += [("Status", finished.status), ("Duration", format_duration(finished.seconds))]
     else:
         rows.append(("Status", f"not finished ({state.stage})"))
     if plan is not None:
@@ -176,7 +166,7 @@ def _plan(state: RunState) -> list[Part]:
     if plan is None:
         return []
     limits = [
-        *([_seconds(plan.budget)] if plan.budget is not None else []),
+        *([format_duration(plan.budget)] if plan.budget is not None else []),
         *([f"{plan.trials} trial{'' if plan.trials == 1 else 's'} per model"] if plan.trials is not None else []),
     ]
     rows = (
@@ -220,8 +210,8 @@ def _leaderboard(state: RunState) -> list[Part]:
             interval_text(row, " to "),
             f"{row.folds}/{plan.folds}" if row.score is not None else "—",
             str(row.trials) if row.trials else "—",
-            _seconds(row.fit_seconds) if row.score is not None else "—",
-            "—" if row.predict_ms_per_1k is None else _milliseconds(row.predict_ms_per_1k),
+            format_duration(row.fit_seconds) if row.score is not None else "—",
+            "—" if row.predict_ms_per_1k is None else format_duration(row.predict_ms_per_1k / 1000),
             f"{row.in_ensemble:.2f}" if row.in_ensemble and row.model != "ensemble" else "—",
             _status(row, plan.folds),
             mark_of(state, row) or "—",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -52,15 +53,23 @@ def engine(monkeypatch):
 
 def test_a_run_that_ends_with_a_bundle_is_returned(folder, engine):
     engine("log.append(finished(folder.run, bundle='model.tabapp'))")
-    assert follow(folder, Silent()) == tabapp.Run(folder)
+    assert follow(folder, Silent(folder.argument)) == tabapp.Run(folder)
 
 
 def test_without_progress_the_warnings_of_the_table_are_warnings_of_python(folder, engine):
     engine("for event in recorded(folder.run)[:-1]: log.append(event)\nlog.append(finished(folder.run, bundle='m'))")
     with pytest.warns(tabapp.TableWarning, match=r"^bought: It is rare → kept\.$") as caught:
-        run = follow(folder, Silent())
+        run = follow(folder, Silent(folder.argument))
     assert caught[0].filename == __file__
     assert [warning.column for warning in run.warnings] == ["bought"]
+
+
+def test_commands_name_the_path_of_a_run_outside_the_default_folder(folder, engine):
+    engine("for event in recorded(folder.run)[:-1]: log.append(event)\nlog.append(finished(folder.run, bundle='m'))")
+    with pytest.warns(tabapp.TableWarning):
+        run = follow(folder, Silent(folder.argument))
+    with pytest.raises(tabapp.UsageError, match=f"`tabapp diagnose {re.escape(str(folder.path))} --attention node`"):
+        run.attention("node")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +86,7 @@ def test_without_progress_the_warnings_of_the_table_are_warnings_of_python(folde
 def test_a_run_that_ends_without_a_bundle_raises_its_error(folder, engine, code, error):
     engine(f"log.append(finished(folder.run, status='failed', exit_code={code}, message='Choose another table.'))")
     with pytest.raises(tabapp.TabappError) as raised:
-        follow(folder, Silent())
+        follow(folder, Silent(folder.argument))
     assert type(raised.value) is error
     assert str(raised.value) == "Choose another table."
 
@@ -85,7 +94,7 @@ def test_a_run_that_ends_without_a_bundle_raises_its_error(folder, engine, code,
 def test_an_engine_that_dies_is_an_error_that_says_how(folder, engine):
     engine("os.kill(os.getpid(), signal.SIGKILL)")
     with pytest.raises(tabapp.TabappError, match="was killed by SIGKILL"):
-        follow(folder, Silent())
+        follow(folder, Silent(folder.argument))
 
 
 WAITS = """
@@ -115,7 +124,7 @@ def test_ctrl_c_finishes_with_the_best_so_far(folder, engine, capsys):
     before = signal.getsignal(signal.SIGINT)
     engine(WAITS + "log.append(finished(folder.run, status='interrupted', bundle='model.tabapp', exit_code=130))")
     thread = press_ctrl_c(folder, 1)
-    assert follow(folder, Silent()).status == "interrupted"
+    assert follow(folder, Silent(folder.argument)).status == "interrupted"
     thread.join()
     assert "Ctrl+C again stops at once" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGINT) is before
@@ -125,7 +134,7 @@ def test_ctrl_c_pressed_twice_stops_the_engine(folder, engine):
     started = engine(WAITS + "time.sleep(600)")
     thread = press_ctrl_c(folder, 2)
     with pytest.raises(KeyboardInterrupt):
-        follow(folder, Silent())
+        follow(folder, Silent(folder.argument))
     thread.join()
     (process,) = started
     assert process.wait(10) == -signal.SIGKILL
@@ -134,7 +143,7 @@ def test_ctrl_c_pressed_twice_stops_the_engine(folder, engine):
 def test_a_run_may_be_followed_in_another_thread(folder, engine):
     engine("log.append(finished(folder.run, bundle='model.tabapp'))")
     found: list[tabapp.Run] = []
-    thread = threading.Thread(target=lambda: found.append(follow(folder, Silent())))
+    thread = threading.Thread(target=lambda: found.append(follow(folder, Silent(folder.argument))))
     thread.start()
     thread.join()
     assert found == [tabapp.Run(folder)]
@@ -147,7 +156,7 @@ def test_an_engine_whose_view_fails_is_stopped(folder, engine):
 
     started = engine(WAITS)
     with pytest.raises(RuntimeError, match="the view is broken"):
-        follow(folder, Broken())
+        follow(folder, Broken(folder.argument))
     assert started[0].wait(10) == -signal.SIGTERM
 
 
@@ -167,7 +176,7 @@ def test_progress_in_a_terminal_leaves_one_line(folder, engine, monkeypatch, cap
         follow(folder, view)
     out, err = capsys.readouterr()
     assert out == ""
-    assert "tabapp: Ensemble: ROC AUC 0.9100 (0.9000 … 0.9200), 5-fold stratified cross-validation, 12 s." in err
+    assert "tabapp: Ensemble: ROC AUC 0.9100 (0.9000 … 0.9200), 5-fold stratified cross-validation, 12s." in err
 
 
 def test_progress_in_a_notebook_is_drawn_in_place(monkeypatch):

@@ -66,7 +66,7 @@ def test_a_metric_applies_to_the_targets_that_have_it(table: Path) -> None:
 
 def test_a_budget_that_is_short_for_each_target_is_reported(table: Path) -> None:
     (note,) = (event.message for event in draft(table, "price,city", budget=8.0)[0] if isinstance(event, ev.Log))
-    assert note.startswith("Each of the 2 targets gets 4 s of --budget")
+    assert note.startswith("Each of the 2 targets gets 4s of --budget")
     assert note.endswith("Use at least 20s.")
     assert not any(isinstance(event, ev.Log) for event in draft(table, "price,city", budget=20.0)[0])
 

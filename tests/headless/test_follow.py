@@ -143,7 +143,7 @@ def test_verbose_shows_fits(folder, engine, capsys):
     watch(folder, verbose=True)
     err = capsys.readouterr().err
     assert "LightGBM #0 fold 1 starts: a fold takes about 1 s" in err
-    assert "LightGBM #0 fold 1 0.9000 in 1.0s" in err
+    assert "LightGBM #0 fold 1 0.9000 in 1s" in err
     assert "LightGBM #1 fold 1 starts" not in err, "earlier versions record no reason"
 
 

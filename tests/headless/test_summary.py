@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tabapp.headless.follow import PlainView
 from tabapp.headless.live import progress_line
 from tabapp.headless.summary import BAR_WIDTH, print_result, print_summary
 from tabapp.headless.tables import fitting_columns, plain_table
+from tabapp.run.analyses.attention_importances import AttentionImportancesReady
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import EventLog, RunFolder
 from tabapp.run.record.reducing.reduce import replay
@@ -37,7 +39,7 @@ def test_columns_are_aligned_without_trailing_blanks():
 
 
 def test_result_has_leaderboard_importances_and_bundle(capsys):
-    print_result(state_of([*recorded("r")[:-1], finished("r", bundle="/runs/r/model.tabapp", test_score=0.875)]))
+    print_result("r", state_of([*recorded("r")[:-1], finished("r", bundle="/runs/r/model.tabapp", test_score=0.875)]))
     out = capsys.readouterr().out
     lines = out.splitlines()
     assert lines[0] == "Leaderboard · bought · ROC AUC · 5-fold stratified cross-validation"
@@ -57,19 +59,19 @@ def test_a_run_without_a_score_prints_no_empty_leaderboard(capsys):
     )
     ended = finished("r", leaderboard=(waiting,), importances=(), best=None, exit_code=4)
     events = [event for event in recorded("r")[:-1] if not isinstance(event, ev.ImportancesReady)]
-    print_result(state_of([*events, ended]))
+    print_result("r", state_of([*events, ended]))
     out = capsys.readouterr().out
     assert out == "1 model not started within the budget; -v lists them.\n"
 
 
 def test_the_next_command_quotes_the_path(capsys):
-    print_result(state_of([*recorded("r")[:-1], finished("r", bundle="/runs/my run; ls/model.tabapp")]))
+    print_result("r", state_of([*recorded("r")[:-1], finished("r", bundle="/runs/my run; ls/model.tabapp")]))
     assert "tabapp predict '/runs/my run; ls/model.tabapp' NEW.csv" in capsys.readouterr().out
 
 
 def test_failed_model_is_a_row_with_its_reason(capsys):
     failed = ev.LeaderboardRow(rank=0, model="mlp", title="MLP", family="deep", status="failed", reason="out of memory")
-    print_result(state_of([*recorded("r")[:-1], finished("r", leaderboard=(LIGHTGBM_ROW, failed))]))
+    print_result("r", state_of([*recorded("r")[:-1], finished("r", leaderboard=(LIGHTGBM_ROW, failed))]))
     line = next(line for line in capsys.readouterr().out.splitlines() if "MLP" in line)
     assert "✗ failed: out of memory" in line
     assert line.split()[0] == "–"
@@ -78,7 +80,7 @@ def test_failed_model_is_a_row_with_its_reason(capsys):
 def test_importances_beyond_the_limit_are_counted(capsys):
     rows = tuple(msgspec.structs.replace(IMPORTANCE, feature=f"f{n}", attention=None) for n in range(23))
     ready = ev.ImportancesReady(rows=rows, model="lightgbm", attention_model=None, n_rows=10, agreement=None)
-    print_result(state_of([*recorded("r")[:-1], ready, finished("r")]))
+    print_result("r", state_of([*recorded("r")[:-1], ready, finished("r")]))
     out = capsys.readouterr().out
     assert "f19" in out
     assert "f20" not in out
@@ -100,7 +102,7 @@ INCOMPLETE = ev.ImportancesReady(
 
 
 def test_columns_that_were_not_measured_and_unstable_values_are_named(capsys):
-    print_result(state_of([*recorded("r")[:-1], INCOMPLETE, finished("r")]))
+    print_result("r", state_of([*recorded("r")[:-1], INCOMPLETE, finished("r")]))
     out = capsys.readouterr().out
     assert "2 of 2,000 columns measured before the time ended, the most promising ones first." in out
     assert "1 importance is unstable: predictions changed for rows in which nothing was shuffled." in out
@@ -114,26 +116,36 @@ def test_columns_that_were_not_measured_and_unstable_values_are_named(capsys):
 def test_complete_importances_have_no_remark(capsys, n_columns):
     rows = tuple(msgspec.structs.replace(row, unstable=False) for row in INCOMPLETE.rows)
     complete = msgspec.structs.replace(INCOMPLETE, rows=rows, n_columns=n_columns)
-    print_result(state_of([*recorded("r")[:-1], complete, finished("r")]))
+    print_result("r", state_of([*recorded("r")[:-1], complete, finished("r")]))
     out = capsys.readouterr().out
     assert "measured" not in out
     assert "unstable" not in out
 
 
 def test_importances_without_a_measured_column_say_so(capsys):
-    print_result(state_of([*recorded("r")[:-1], msgspec.structs.replace(INCOMPLETE, rows=()), finished("r")]))
+    print_result("r", state_of([*recorded("r")[:-1], msgspec.structs.replace(INCOMPLETE, rows=()), finished("r")]))
     assert "0 of 2,000 columns measured before the time ended" in capsys.readouterr().out
+
+
+def test_the_command_that_computes_attention_names_the_path_of_a_run_elsewhere(tmp_path, capsys):
+    folder = write_run(tmp_path)
+    missing = AttentionImportancesReady(model="lightgbm", trial=1, reason="the time was up")
+    PlainView(folder.argument, quiet=True, verbose=False).close(
+        state_of([*recorded(folder.run)[:-1], missing, finished(folder.run)])
+    )
+    command = f"`tabapp diagnose {folder.path} --attention lightgbm` computes it."
+    assert command in capsys.readouterr().out
 
 
 def test_negative_importance_has_no_bar(capsys):
     harmful = msgspec.structs.replace(IMPORTANCE, permutation=-0.01, low=-0.02, high=0.0)
     ready = ev.ImportancesReady(rows=(harmful,), model="lightgbm", attention_model=None, n_rows=10, agreement=None)
-    print_result(state_of([*recorded("r")[:-1], ready, finished("r")]))
+    print_result("r", state_of([*recorded("r")[:-1], ready, finished("r")]))
     assert "█" not in capsys.readouterr().out
 
 
 def test_run_without_a_plan_prints_nothing(capsys):
-    print_result(state_of(recorded("r")[:3]))
+    print_result("r", state_of(recorded("r")[:3]))
     assert capsys.readouterr().out == ""
 
 
@@ -185,11 +197,11 @@ def test_models_that_were_not_started_fold_into_one_line(capsys):
         for name in ("mlp", "snn")
     ]
     state = state_of([*recorded("r")[:-1], finished("r", leaderboard=(LIGHTGBM_ROW, *waiting))])
-    print_result(state)
+    print_result("r", state)
     folded = capsys.readouterr().out
     assert "2 models not started within the budget; -v lists them." in folded
     assert "MLP" not in folded
-    print_result(state, verbose=True)
+    print_result("r", state, verbose=True)
     listed = capsys.readouterr().out
     assert "not started within the budget" not in listed
     assert "MLP" in listed

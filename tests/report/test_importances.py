@@ -76,7 +76,7 @@ def test_a_run_of_an_earlier_version_keeps_its_attention():
 
 
 def test_the_final_text_compares_the_models(state, capsys):
-    print_importances(state)
+    print_importances("r", state)
     out = capsys.readouterr().out
     assert "Attention of each model" in out
     assert "rank correlation" in out

@@ -12,7 +12,7 @@ from tabapp.cli.commands.run import run as run_command
 from tabapp.errors import UsageError
 from tabapp.run.options.config import DEFAULT_BUDGET, OPTIONS, RunConfig, command_line
 from tabapp.run.options.option import Choice, Device, Duration, Names, Option, Settings, Share, Size, Whole
-from tabapp.run.options.units import format_duration, parse_budget, parse_bytes
+from tabapp.run.options.units import duration_option, format_duration, parse_budget, parse_bytes
 
 VIEW_ONLY = {"auto", "runs_dir", "plain", "as_json", "quiet", "verbose", "web", "port"}
 
@@ -114,7 +114,33 @@ def test_parse_budget_rejects_invalid_durations(text):
 
 @given(st.integers(1, 10**7) | st.floats(0.001, 10**5))
 def test_duration_round_trips_to_the_millisecond(seconds):
-    assert parse_budget(format_duration(seconds)) == pytest.approx(seconds, abs=6e-4)
+    assert parse_budget(duration_option(seconds)) == pytest.approx(seconds, abs=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-1.0, "0s"),
+        (0, "0s"),
+        (0.000_841_2, "0.84ms"),
+        (0.0026, "2.6ms"),
+        (0.0994, "99ms"),
+        (0.0996, "0.1s"),
+        (0.26, "0.3s"),
+        (2.0, "2s"),
+        (3.06, "3.1s"),
+        (9.96, "10s"),
+        (59.4, "59s"),
+        (59.6, "1m"),
+        (148, "2m 28s"),
+        (600, "10m"),
+        (3599.7, "1h"),
+        (3845, "1h 4m"),
+        (100_000, "27h 46m"),
+    ],
+)
+def test_durations_for_people(seconds, text):
+    assert format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(

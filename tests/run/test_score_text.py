@@ -62,7 +62,7 @@ def test_a_partial_ensemble_is_no_new_best() -> None:
 
 
 def test_the_result_without_a_screen_names_the_folds(state: RunState, capsys: pytest.CaptureFixture[str]) -> None:
-    print_result(state)
+    print_result("r", state)
     out = capsys.readouterr().out
     assert f"The scores cover only {PARTIAL}" in out
     assert "1/5" in out

@@ -91,7 +91,7 @@ def test_an_undefined_number_ends_neither_the_engine_nor_a_view() -> None:
     assert isinstance(event, ev.FitFinished)
     state = reduce(RunState(), msgspec.structs.replace(event, seq=1))
     assert state.fits["a-0000-f0"] == FinishedFit(model="a", trial=0, fold=0, score=None, seconds=1.0)
-    assert state.feed[-1].text.endswith("fold 1 — in 1.0s")
+    assert state.feed[-1].text.endswith("fold 1 — in 1s")
 
 
 def test_a_diverged_step_is_no_point_of_a_curve() -> None:

@@ -121,32 +121,10 @@ def test_columns_fit_and_leave_by_priority(available):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "short", "clock"),
-    [
-        (0.84, "0.8s", "0:00"),
-        (9.97, "10s", "0:09"),
-        (75, "75s", "1:15"),
-        (600, "10.0m", "10:00"),
-        (7200, "2.0h", "2:00:00"),
-    ],
-)
-def test_times(seconds, short, clock):
-    assert texts.short_seconds(seconds) == short
-    assert texts.clock_time(seconds) == clock
-
-
-@pytest.mark.parametrize(
     ("size", "text"), [(812, "812 B"), (60_302, "60.3 kB"), (3_800_000, "3.8 MB"), (999_900, "1.0 MB")]
 )
 def test_file_sizes(size, text):
     assert texts.file_size(size) == text
-
-
-@pytest.mark.parametrize(
-    ("span", "text"), [(0.8412, "0.841ms"), (260.4, "260ms"), (3060.0, "3.1s"), (134_000.0, "2.2m")]
-)
-def test_milliseconds(span, text):
-    assert texts.milliseconds(span) == text
 
 
 def test_a_command_is_broken_after_commas_and_read_as_it_was():

@@ -37,7 +37,7 @@ async def test_data_shows_columns_plan_and_checks(tmp_path, monkeypatch, size):
             "77.1%",
             "ROC AUC",
             "5-fold stratified" if size == WIDE else "5 folds",
-            "2 min",
+            "2m",
         )
         await driver.sees("3 warnings", "PassengerId counts the rows", "Start run", "6 of 7")
         await driver.sees("tabapp --auto titanic.csv", "▂▂▇▇▅▃", "~5 of 6 models, 2 tuned")
@@ -83,7 +83,7 @@ async def test_a_key_changes_the_plan(tmp_path, monkeypatch, keys, options):
 async def test_the_choice_of_models_shows_their_time_and_why_they_are_skipped(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.opening(), size=(120, 36)) as driver:
         await driver.press("M")
-        await driver.sees("XGBoost ▸", "Author et al. 2021", "9.0s", "120 MB", "its library is not installed")
+        await driver.sees("XGBoost ▸", "Author et al. 2021", "9s", "120 MB", "its library is not installed")
         await driver.sees("6 models · one fit of each takes about 32s")
         await driver.press("n", "enter")
         await driver.sees("Choose at least one model.")

@@ -13,6 +13,7 @@ from tabapp.cli.options import runs_dir_option
 from tabapp.errors import UsageError
 from tabapp.headless.narration import echo, echo_data, say
 from tabapp.run.options.places import is_same_file, reject_inputs
+from tabapp.run.options.units import format_duration
 from tabapp.run.protocol.exporting import (
     ROWS_PER_LIMIT,
     AnyExportMessage,
@@ -265,7 +266,7 @@ def comparison(message: Compared) -> list[str]:
             row.title,
             str(row.models),
             f"{row.n_bytes / 1e6:.2f} MB",
-            f"{row.ms:.3g} ms",
+            format_duration(row.ms / 1000),
             format_score(row.score),
             "" if row.low is None else f"{format_score(row.low)} … {format_score(row.high)}",
         ]

@@ -15,6 +15,7 @@ from tabapp import files, metrics
 from tabapp.bundle.files.archive import open_archive
 from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.errors import BundleError
+from tabapp.run.options.units import format_duration
 from tabapp.run.protocol.comparing import ComparedModel, ComparedRun, Comparison, Difference
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import EventReader, RunFolder
@@ -207,7 +208,7 @@ def _plan_facts(run: FinishedRun) -> dict[str, str]:
             "seed",
         )
     }
-    facts["budget"] = UNKNOWN if plan.budget is None else f"{plan.budget:g} s"
+    facts["budget"] = UNKNOWN if plan.budget is None else format_duration(plan.budget)
     facts["trials"] = UNKNOWN if plan.trials is None else str(plan.trials)
     if run.state.ensemble is not None:
         members = (f"{each.model} #{each.trial} {each.weight:.2f}" for each in run.state.ensemble.members)

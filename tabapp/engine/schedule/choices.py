@@ -8,7 +8,8 @@ from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.schedule.competition import ModelRecord
 from tabapp.engine.schedule.moment import Moment
 from tabapp.engine.schedule.starting import comes_early, may_start, start_cost
-from tabapp.engine.schedule.work import Work, seconds_text
+from tabapp.engine.schedule.work import Work
+from tabapp.run.options.units import format_duration
 
 Rule = Callable[[Moment], Work | None]
 """Finds the next fit, or None if it has none."""
@@ -40,7 +41,7 @@ def first_fold(
             continue
         if record.is_favored or (wanted(record) and allowed(m, record)):
             candidate = active[0] if active else competition.begin(record.name)
-            text = reason.format(time=f"about {seconds_text(m.expected(record.name))}")
+            text = reason.format(time=f"about {format_duration(m.expected(record.name))}")
             return Work(candidate, 0, reason=FAVORED if record.is_favored else text)
     return None
 

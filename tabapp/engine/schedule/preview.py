@@ -11,7 +11,8 @@ from tabapp.engine.schedule.choices import Rule
 from tabapp.engine.schedule.competition import Competition, ModelRecord
 from tabapp.engine.schedule.moment import Memory, Moment, Setup
 from tabapp.engine.schedule.starting import comes_early, obstacle, start_cost
-from tabapp.engine.schedule.work import Fold, seconds_text
+from tabapp.engine.schedule.work import Fold
+from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
 
 N_NEXT = 3
@@ -122,9 +123,7 @@ def _note(m: Moment, record: ModelRecord) -> str:
         return obstacle(m, record)
     n_open = len(m.open_folds(candidate))
     if not m.ends_in_time(n_open, m.expected_of(candidate)):
-        return (
-            f"its other {n_open} folds need about {seconds_text(n_open * m.expected_of(candidate))}, more than is left"
-        )
+        return f"its other {n_open} folds need about {format_duration(n_open * m.expected_of(candidate))}, more than is left"
     return "" if m.improves(candidate) else "its first fold does not improve the ensemble"
 
 

@@ -19,7 +19,8 @@ from tabapp.engine.machine.devices import CPU
 from tabapp.engine.schedule.choices import FAVORED, Rule, first_fold, next_share, shares_by_rank
 from tabapp.engine.schedule.moment import Moment
 from tabapp.engine.schedule.starting import comes_early, may_start_in_leftover
-from tabapp.engine.schedule.work import Work, seconds_text
+from tabapp.engine.schedule.work import Work
+from tabapp.run.options.units import format_duration
 
 NEXT_TRIAL = "its model has had the least time for its rank"
 MEMBER = "its model is in the ensemble, and has had the least time for its weight"
@@ -108,7 +109,7 @@ def second_trials(m: Moment) -> Work | None:
         if len(candidates) != 1 or not candidates[0].results or not competition.has_trials_left(record.name):
             continue
         if m.is_quick(record.name) and m.ends_in_time(competition.n_folds, each, m.committed[1]):
-            reason = f"a second set of hyperparameters takes about {seconds_text(each)} for a fold"
+            reason = f"a second set of hyperparameters takes about {format_duration(each)} for a fold"
             return Work(competition.begin(record.name), 0, reason=reason)
     return None
 
@@ -263,7 +264,7 @@ def _why_completed(m: Moment, candidate: Candidate, gain: float | None, cost: fl
     Args:
         gain: of a candidate that is to be completed; None for one that is being completed, or does not improve the ensemble.
     """
-    rest = f"its other folds take about {seconds_text(cost)}"
+    rest = f"its other folds take about {format_duration(cost)}"
     if m.competition.models[candidate.model].is_favored:
         return FAVORED
     if candidate in m.begun:

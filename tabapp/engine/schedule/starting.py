@@ -6,7 +6,7 @@ from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.machine.devices import CPU
 from tabapp.engine.schedule.competition import ModelRecord
 from tabapp.engine.schedule.moment import Moment
-from tabapp.engine.schedule.work import seconds_text
+from tabapp.run.options.units import format_duration
 
 
 def comes_early(m: Moment, record: ModelRecord) -> bool:
@@ -38,9 +38,9 @@ def obstacle(m: Moment, record: ModelRecord) -> str:
     # A model with a high merit may take the place of candidates that have one fold.
     beside = begun if has_prospects(m, record) else committed
     of_all = n_folds * each / record.merit
-    rest = f"its {n_folds} folds need about {seconds_text(n_folds * each)}"
+    rest = f"its {n_folds} folds need about {format_duration(n_folds * each)}"
     if each < record.least_share * needed:
-        return f"a fold needs about {seconds_text(needed)}, and may take {seconds_text(m.limit)}"
+        return f"a fold needs about {format_duration(needed)}, and may take {format_duration(m.limit)}"
     if not m.ends_in_time(n_folds, min(each, m.shortest(record.name)), beside):
         return f"{rest}, more than is left beside what is being completed"
     if of_all > policy.affordable_share * m.left_of_workers:

@@ -43,10 +43,3 @@ class Work:
     def device(self) -> str:
         """The device that it runs on."""
         return self.gpu or self.candidate.device
-
-
-def seconds_text(seconds: float) -> str:
-    """Seconds for people: "0.4 s", "14 s", "3 min"."""
-    if seconds < 1:
-        return f"{seconds:.1f} s"
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

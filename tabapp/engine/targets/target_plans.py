@@ -66,7 +66,7 @@ def plan_targets(
     budget = config.budget_seconds
     if budget is not None and budget < SHORT_SECONDS * len(names):
         note = (
-            f"Each of the {len(names)} targets gets {budget / len(names):.2g} s of --budget, in which few models end. "
+            f"Each of the {len(names)} targets gets {format_duration(budget / len(names))} of --budget, in which few models end. "
             f"Use at least {format_duration(SHORT_SECONDS * len(names))}."
         )
         plans[0] = replace(plans[0], notes=(*plans[0].notes, note))

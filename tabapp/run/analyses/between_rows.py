@@ -7,6 +7,7 @@ from math import isfinite, isnan
 import msgspec
 
 from tabapp.run.analyses.parts import Gain, gain_text
+from tabapp.run.options.units import format_duration
 from tabapp.run.record.analysis import Analysis, DiagnosisTable, Grid, Lines, Request, Series
 from tabapp.run.record.event_base import AnalysisEvent
 from tabapp.run.record.score_text import format_score
@@ -200,7 +201,7 @@ def _tables(found: BetweenRowsReady, state: RunState) -> list[DiagnosisTable]:
     if found.rows:
         tables.append(_rows_table(found, model))
     if found.seconds is not None:
-        note = f"Partial result: the time limit of {found.seconds:.0f} s ended the analysis. Choose a longer --budget."
+        note = f"Partial result: the time limit of {format_duration(found.seconds)} ended the analysis. Choose a longer --budget."
         tables[0] = DiagnosisTable(tables[0].title, (*tables[0].sentences, note))
     return tables
 

@@ -21,7 +21,7 @@ import msgspec
 from tabapp.column_names import ColumnNames, join_record, split_record
 from tabapp.errors import UsageError, did_you_mean, given, option
 from tabapp.run.options.targets import resolve_targets
-from tabapp.run.options.units import format_duration, parse_budget, parse_bytes
+from tabapp.run.options.units import duration_option, parse_budget, parse_bytes
 
 Completion = Literal["columns", "metrics", "models", "tables", "files"]
 Section = Literal["Task", "Model search", "Validation", "Columns", "File format", "Resources", "Output"]
@@ -399,7 +399,7 @@ class Duration(Option):
         return parse_budget(text)
 
     def text(self, value: Any) -> str:
-        return format_duration(value)
+        return duration_option(value)
 
     def _plain(self, value: Any) -> Any:
         value = parse_budget(value) if isinstance(value, str) else value

@@ -23,7 +23,21 @@ def parse_budget(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Write seconds as a budget option would: 90s, 10m, 2h."""
+    """Write a duration for people, in at most two units: 0.4ms, 0.8s, 41s, 2m 28s, 1h 4m."""
+    if seconds < 0.0995:
+        return "0s" if seconds <= 0 else f"{float(f'{1000 * seconds:.2g}'):g}ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f}".removesuffix(".0") + "s"
+    whole = round(seconds)
+    for size, unit, smaller, small_unit in ((3600, "h", 60, "m"), (60, "m", 1, "s")):
+        if whole >= size:
+            rest = whole % size // smaller
+            return f"{whole // size}{unit}" + (f" {rest}{small_unit}" if rest else "")
+    return f"{whole}s"
+
+
+def duration_option(seconds: float) -> str:
+    """Write seconds exactly, as the value of an option: 90s, 10m, 2h."""
     for unit, size in (("h", 3600), ("m", 60)):
         if seconds >= size and seconds % size == 0:
             return f"{int(seconds // size)}{unit}"

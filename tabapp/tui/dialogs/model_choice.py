@@ -13,13 +13,14 @@ from textual.widgets import Static
 
 from tabapp.column_names import join_record, split_record
 from tabapp.run.options.config import OPTIONS
+from tabapp.run.options.units import format_duration
 from tabapp.run.record.records import ModelChoice as Known
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Dialog
 from tabapp.tui.dialogs.edit_value import EditValue
 from tabapp.tui.dialogs.model_page import ModelPage
 from tabapp.tui.parts.table import Column, Row, Table
-from tabapp.tui.viewmodels.texts import MUTED, count, file_size, short_seconds
+from tabapp.tui.viewmodels.texts import MUTED, count, file_size
 
 KEYS = "space include · a all · n none · → presets · i page · = fix a value · enter use these models · esc cancel"
 COLUMNS = (
@@ -92,7 +93,7 @@ class ModelChoice(Dialog):
         table.styles.height = min(len(shown) + 1, max(6, self.size.height - 8))
         table.show([self._row(model) for model in shown])
         seconds = sum(model.seconds or 0.0 for model in self._models if model.name in self._chosen)
-        total = f"{count(len(self._chosen), 'model')} · one fit of each takes about {short_seconds(seconds)}"
+        total = f"{count(len(self._chosen), 'model')} · one fit of each takes about {format_duration(seconds)}"
         self.query_one("#message", Static).update(Content(total if self._chosen else "No model is chosen."))
 
     def _row(self, model: Known) -> Row:
@@ -107,7 +108,7 @@ class ModelChoice(Dialog):
                 Content.styled("●" if model.name in self._chosen else " ", "bold $accent"),
                 Content.styled(name, style),
                 Content.styled(model.paper, MUTED),
-                Content("—" if model.seconds is None else short_seconds(model.seconds)),
+                Content("—" if model.seconds is None else format_duration(model.seconds)),
                 Content.styled("—" if model.n_bytes is None else file_size(model.n_bytes), MUTED),
                 Content.styled(model.device, MUTED),
                 self._note(model),

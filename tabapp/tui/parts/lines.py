@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual import events
 from textual.widget import Widget
 
+from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
 from tabapp.run.record.score_text import folds_text, interval_text
 from tabapp.run.record.state import RunState, format_score
@@ -17,7 +18,6 @@ from tabapp.tui.viewmodels.texts import (
     MUTED,
     ReplayPlace,
     Snapshot,
-    clock_time,
     count,
     metric_with_arrow,
     one_line_status,
@@ -124,9 +124,9 @@ class Header(ClickableLine):
             parts.append(Content.styled("‖ paused  ", "bold $warning"))
         elif state.stage != "fitting":
             parts.append(Content.styled(FIT_STAGES[state.stage] + "  ", "$primary"))
-        time = clock_time(progress.elapsed) + (" elapsed" if wide else "")
+        time = format_duration(progress.elapsed) + (" elapsed" if wide else "")
         if progress.left is not None:
-            time += f" · ~{clock_time(progress.left)} left"
+            time += f" · ~{format_duration(progress.left)} left"
         if wide and state.plan is not None:
             time += f" · {count(state.plan.workers, 'worker')}"
         parts.append(Content.styled(time, MUTED))
@@ -152,7 +152,7 @@ def _ending(state: RunState, wide: bool) -> Content:
         "interrupted": ("■", "stopped", "$warning"),
         "failed": ("✗", "failed", "$error"),
     }[finished.status]
-    text = f" in {clock_time(finished.seconds)}"
+    text = f" in {format_duration(finished.seconds)}"
     if finished.best is not None:
         text += f" · best {format_score(finished.best.score)}"
         if wide and finished.best.low is not None:
@@ -244,7 +244,7 @@ class ReplayBar(ClickableLine):
         left = Content.assemble(
             (f" REPLAY {place.speed:g}x ", "bold $background on $accent"), (f" {state} ", "$accent")
         )
-        time = f" {clock_time(place.position)} of {clock_time(place.length)} "
+        time = f" {format_duration(place.position)} of {format_duration(place.length)} "
         shown_keys = {action.id: action.shown_key for action in ACTIONS if action.scope == "replay"}
         keys = [_key(" ".join(shown_keys[name] for name in names), word) for names, word in TRANSPORT]
         room = self.size.width - left.cell_length - len(time)

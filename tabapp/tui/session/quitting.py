@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 
+from tabapp.run.options.units import format_duration
 from tabapp.run.record import commands as cmd
 from tabapp.run.record.folder import with_runs_dir
 from tabapp.run.texts.progress import progress_of
 from tabapp.tui.chrome.actions import has_started, phase_of
 from tabapp.tui.dialogs.basic import Decision, Option
 from tabapp.tui.session.host import Host
-from tabapp.tui.viewmodels.texts import best_text, clock_time, count, short_command
+from tabapp.tui.viewmodels.texts import best_text, count, short_command
 
 GRACE_SECONDS = 5.0
 UNSTARTED_GRACE_SECONDS = 1.0
@@ -66,7 +67,7 @@ class Quitting:
         facts = [f"{progress.share:.0%}"] if in_progress and progress is not None and progress.share is not None else []
         facts += [f"best {best_text(state)}"] if state.best is not None else []
         if in_progress and progress is not None and progress.left is not None:
-            facts.append(f"~{clock_time(progress.left)} left")
+            facts.append(f"~{format_duration(progress.left)} left")
         if pending := self._app.analyses.pending:
             facts.append(f"{count(len(pending), 'queued analysis', 'queued analyses')} would be dropped")
         # The id without its date identifies the run and is easy to remember. The message wraps a command of any length.

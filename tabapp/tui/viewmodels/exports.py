@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tabapp.run.options.units import format_duration
 from tabapp.run.protocol.exporting import Compared, ExportOptions
 from tabapp.run.record.state import RunState, format_score
 
@@ -29,7 +30,7 @@ def export_kinds(state: RunState, n_bytes: int) -> list[ExportKind]:
     ms = None if row is None else row.predict_ms_per_1k
 
     def note(share: float, about: str) -> str:
-        speed = "" if ms is None else f" · {about}{share * ms:,.3g} ms for 1,000 rows"
+        speed = "" if ms is None else f" · {about}{format_duration(share * ms / 1000)} for 1,000 rows"
         return f"{about}{share * n_bytes / 1e6:,.2g} MB{speed}{score}"
 
     return [
@@ -41,7 +42,7 @@ def export_kinds(state: RunState, n_bytes: int) -> list[ExportKind]:
             ExportOptions(refit=True, half=True),
         ),
         ExportKind(
-            "at most 20 ms for 1,000 rows",
+            "at most 20ms for 1,000 rows",
             "trained again; size and score follow",
             ExportOptions(refit=True, limit_ms=20.0),
         ),
@@ -52,7 +53,8 @@ def comparison_text(compared: Compared) -> str:
     """Size, speed and score of a new bundle next to those of the run, and what became of its threshold."""
     old, new = compared.rows
     sentence = (
-        f"{new.n_bytes / 1e6:.3g} MB instead of {old.n_bytes / 1e6:.3g} MB, {new.ms:.3g} ms instead of {old.ms:.3g} ms for "
+        f"{new.n_bytes / 1e6:.3g} MB instead of {old.n_bytes / 1e6:.3g} MB, "
+        f"{format_duration(new.ms / 1000)} instead of {format_duration(old.ms / 1000)} for "
         f"{compared.n_rows:,} rows, {compared.metric} {format_score(new.score)} instead of {format_score(old.score)}."
     )
     return f"{sentence} {compared.threshold_note}".strip()

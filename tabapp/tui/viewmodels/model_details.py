@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tabapp import charts
+from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
 from tabapp.run.record.score_text import validation_of
 from tabapp.run.record.state import RunState, TrialView, format_score, member_title
 from tabapp.run.texts.model_summary import summary_rows
 from tabapp.tui.content import Content
-from tabapp.tui.viewmodels.texts import MUTED, brief, count, milliseconds, short_seconds
+from tabapp.tui.viewmodels.texts import MUTED, brief, count
 from tabapp.tui.viewmodels.trial_facts import TrialFacts, changes, plot
 
 CURVE_WIDTH, CURVE_HEIGHT = 56, 5
@@ -29,9 +30,9 @@ def model_details(state: RunState, row: ev.LeaderboardRow) -> Content:
     if row.reason:
         lines.append(_fact(row.status, row.reason))
     if row.fit_seconds:
-        text = f"{short_seconds(row.fit_seconds)} for {count(row.folds, 'fold')}"
+        text = f"{format_duration(row.fit_seconds)} for {count(row.folds, 'fold')}"
         if row.predict_ms_per_1k is not None:
-            text += f" · {milliseconds(row.predict_ms_per_1k)} to predict 1,000 rows"
+            text += f" · {format_duration(row.predict_ms_per_1k / 1000)} to predict 1,000 rows"
         lines.append(_fact("Fit", text))
     if row.in_ensemble > 0:
         lines.append(_fact("Ensemble", f"{row.in_ensemble:.0%} of the weight"))
@@ -67,7 +68,7 @@ def _trial_lines(trials: list[TrialView], *, greater_is_better: bool) -> list[Co
     top = (max if greater_is_better else min)(scores) if scores else None
     for trial in reversed(trials[-TRIALS_SHOWN:]):
         mark = ("⊘", "$warning") if trial.pruned else ("★", "$accent") if trial.score == top else ("✓", "$success")
-        words = f"  #{trial.trial:<4} {format_score(trial.score):>9}  {short_seconds(trial.seconds) if trial.seconds else '':>5}"
+        words = f"  #{trial.trial:<4} {format_score(trial.score):>9}  {format_duration(trial.seconds) if trial.seconds else '':>5}"
         note = trial.reason if trial.pruned else changes(trial, trials)
         lines.append(Content.assemble("  ", mark, words, "  ", (note, MUTED)))
     if len(trials) > TRIALS_SHOWN:
@@ -83,14 +84,16 @@ def trial_details(state: RunState, trial: TrialFacts, siblings: Sequence[TrialFa
         metric = state.plan.metric_title if state.plan else "Score"
         lines.append(_fact(metric, format_score(trial.score) + words))
     if trial.seconds:
-        lines.append(_fact("Fit", short_seconds(trial.seconds)))
+        lines.append(_fact("Fit", format_duration(trial.seconds)))
     if trial.reason:
         lines.append(_fact("Reason", trial.reason))
     fits = [fit for fit in state.fits.values() if (fit.model, fit.trial) == (trial.model, trial.trial)]
     if fits:
         lines.append(_heading("Folds"))
         for fit in sorted(fits, key=lambda fit: fit.fold):
-            lines.append(Content(f"  {fit.fold + 1:>2}  {format_score(fit.score):>9}  {short_seconds(fit.seconds):>5}"))
+            lines.append(
+                Content(f"  {fit.fold + 1:>2}  {format_score(fit.score):>9}  {format_duration(fit.seconds):>5}")
+            )
     defaults = next((row.params for row in siblings if row.trial == 0), {})
     if trial.params:
         lines.append(_heading("Hyperparameters" + (" · ≠ differs from the defaults" if trial.trial else "")))

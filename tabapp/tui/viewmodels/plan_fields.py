@@ -123,7 +123,9 @@ def _steps(name: str, plan: ev.PlanMade) -> tuple[Step, ...]:
     if name == "positive":
         return tuple(Step({name: label}, label) for label in plan.classes) if plan.task == "binary" else ()
     if name == "budget":
-        return tuple(Step(step.options, long_duration(step.number or 0.0), step.number) for step in default_steps(name))
+        return tuple(
+            Step(step.options, format_duration(step.number or 0.0), step.number) for step in default_steps(name)
+        )
     return default_steps(name)
 
 
@@ -154,12 +156,6 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def long_duration(seconds: float) -> str:
-    """A budget in words: 90 s, 10 min, 2 h."""
-    text = format_duration(seconds)
-    return f"{text[:-1]} { {'s': 's', 'm': 'min', 'h': 'h'}[text[-1]] }"
-
-
 def _models(plan: ev.PlanMade) -> str:
     competing = sum(model.reason is None for model in plan.models)
     known = sum(":" not in choice.name for choice in plan.choices)
@@ -186,7 +182,7 @@ _TEXTS: dict[str, Callable[[ev.PlanMade], str]] = {
     "task": lambda plan: _of_target(plan, TASKS[plan.task]),
     "metric": lambda plan: _of_target(plan, plan.metric_title),
     "positive": _positive,
-    "budget": lambda plan: "no limit" if plan.budget is None else long_duration(plan.budget),
+    "budget": lambda plan: "no limit" if plan.budget is None else format_duration(plan.budget),
     "quality": lambda plan: plan.quality,
     "models": _models,
     "validation": lambda plan: plan.validation.removesuffix(" cross-validation"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
 from tabapp.run.record.score_text import folds_text, format_score, score_with_folds
 from tabapp.run.record.state import RunState, title_of
 from tabapp.run.texts.differences import difference_of, difference_text, is_ensemble_of
 from tabapp.run.texts.verdict import verdict_of
 from tabapp.tui.content import Content
-from tabapp.tui.viewmodels.texts import MUTED, count, short_seconds
+from tabapp.tui.viewmodels.texts import MUTED, count
 from tabapp.tui.viewmodels.verdict_lines import verdict_lines
 
 MOST_REASONS = 8
@@ -67,14 +68,14 @@ def _next(state: RunState, row: ev.LeaderboardRow) -> list[Content]:
         return []
     planned, lines = state.planned, list[Content]()
     for fit in (fit for fit in state.active.values() if fit.model == row.model):
-        expected = f", about {short_seconds(fit.seconds)}" if fit.seconds else ""
+        expected = f", about {format_duration(fit.seconds)}" if fit.seconds else ""
         lines.append(Content(f"In progress: trial {fit.trial}, fold {fit.fold + 1} of {fit.folds}{expected}."))
     for place, fit in enumerate(planned.next, start=1):
         if fit.model == row.model and state.finished is None:
             lines.append(Content(f"Place {place} of the next fits: {fit.reason}."))
     for place, waiting in enumerate(planned.waiting, start=1):
         if waiting.model == row.model:
-            need = f"a fold needs about {short_seconds(waiting.seconds)}, all {short_seconds(waiting.needed)}"
+            need = f"a fold needs about {format_duration(waiting.seconds)}, all {format_duration(waiting.needed)}"
             lines.append(Content(f"Place {place} of {count(len(planned.waiting), 'waiting model')}; {need}."))
             if waiting.note:
                 lines.append(Content(f"It does not continue now: {waiting.note}."))

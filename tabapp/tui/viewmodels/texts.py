@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from tabapp.run.analyses.threshold import ThresholdChosen
+from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
 from tabapp.run.record.score_text import folds_text, score_with_folds, written_like
 from tabapp.run.record.state import RunState, is_partial
@@ -79,30 +80,9 @@ class Snapshot:
         return "starting" if self.start and not has_started(self.state) else phase
 
 
-def clock_time(seconds: float) -> str:
-    """A span as minutes and seconds, or hours, minutes and seconds: 4:12, 1:04:12."""
-    whole = int(seconds)
-    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
 def made_at(event: ev.Described) -> str:
     """The time of day at which a result was computed."""
     return time.strftime("%H:%M:%S", time.localtime(event.t))
-
-
-def short_seconds(seconds: float) -> str:
-    """A fit time in at most five characters: 0.8s, 41s, 3.2m, 1.4h."""
-    if seconds < 9.95:
-        return f"{seconds:.1f}s"
-    if seconds < 99.5:
-        return f"{seconds:.0f}s"
-    return f"{seconds / 60:.1f}m" if seconds < 5970 else f"{seconds / 3600:.1f}h"
-
-
-def milliseconds(span: float) -> str:
-    """A span of milliseconds in the format of `short_seconds`: 0.841ms, 260ms, 3.1s."""
-    return f"{span:.3g}ms" if span < 999.5 else short_seconds(span / 1000)
 
 
 def file_size(n_bytes: float) -> str:
@@ -277,5 +257,5 @@ def one_line_status(snapshot: Snapshot) -> str:
     if state.best is not None:
         words.append(f"{best_text(state)} {state.best.title}")
     if progress is not None and progress.left is not None:
-        words.append(f"~{clock_time(progress.left)} left")
+        words.append(f"~{format_duration(progress.left)} left")
     return " · ".join(words)

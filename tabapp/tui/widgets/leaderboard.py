@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
 from tabapp.run.record.score_text import written_like
 from tabapp.run.record.state import RunState, is_partial
@@ -24,7 +25,6 @@ from tabapp.tui.viewmodels.texts import (
     model_name,
     score_margin,
     share_text,
-    short_seconds,
     status_content,
 )
 from tabapp.tui.widgets.model_table import FOLD_KEY, ModelTable, split_not_started
@@ -136,9 +136,9 @@ def _cells(row: ev.LeaderboardRow, frame: int | None, members: int, folds: int, 
     best = row.rank == 1 and not quiet
     share = (f" {share_text(row.share)}", "$secondary") if row.share != 1 else ""
     fit = (
-        short_seconds(row.fit_seconds)
+        format_duration(row.fit_seconds)
         if row.fit_seconds
-        else f"~{short_seconds(notes.expected)}"
+        else f"~{format_duration(notes.expected)}"
         if notes.expected
         else "—"
     )
@@ -266,7 +266,7 @@ class Leaderboard(ModelTable):
             facts.append(f"best {best_text(state)}")
         gain = recent_gain(snapshot)
         if gain is not None and state.best is not None:
-            facts.append(f"{written_like(gain, state.best.score, '+')} in the last {IMPROVEMENT_SECONDS:.0f} s")
+            facts.append(f"{written_like(gain, state.best.score, '+')} in the last minute")
         problem = parse(self.filter, fields_of(state)).problem if self.filter else ""
         self.set_empty(f"No model matches “{self.filter}”." if self.filter else WAITING)
         set_titles(self, " · ".join(["Leaderboard", *details]), problem or " · ".join(facts))

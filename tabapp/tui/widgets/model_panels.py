@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import fmean, pstdev
 
 from tabapp import charts
+from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
 from tabapp.run.record.score_text import folds_text, written_like
 from tabapp.run.record.state import RunState, format_score
@@ -22,10 +23,8 @@ from tabapp.tui.viewmodels.texts import (
     file_size,
     is_partial,
     metric_with_arrow,
-    milliseconds,
     model_name,
     score_margin,
-    short_seconds,
     status_content,
 )
 from tabapp.tui.widgets.model_table import FOLD_KEY, ModelTable, split_not_started
@@ -159,7 +158,7 @@ def _status(card: ModelCard, facts: Comparison) -> Content:
 def _fit_time(card: ModelCard) -> Content:
     if not card.row.fit_seconds:
         return Content.styled("—", MUTED)
-    return Content(f"{short_seconds(card.row.fit_seconds)} for {count(card.row.folds, 'fold')}")
+    return Content(f"{format_duration(card.row.fit_seconds)} for {count(card.row.folds, 'fold')}")
 
 
 def _predict_time(card: ModelCard) -> Content:
@@ -167,7 +166,7 @@ def _predict_time(card: ModelCard) -> Content:
         return Content.styled("—", MUTED)
     known = card.evaluation is not None and not card.evaluated
     size = f" · {file_size(card.evaluation.size)}" if known and card.evaluation and card.evaluation.size else ""
-    return Content(f"{milliseconds(card.row.predict_ms_per_1k)} for 1,000 rows{size}")
+    return Content(f"{format_duration(card.row.predict_ms_per_1k / 1000)} for 1,000 rows{size}")
 
 
 def _weight(card: ModelCard) -> Content:

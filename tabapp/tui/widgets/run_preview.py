@@ -14,7 +14,7 @@ from tabapp.run.record.state import format_score
 from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import Panel, set_titles
 from tabapp.tui.viewmodels.run_list import STATUSES, status_words
-from tabapp.tui.viewmodels.texts import MUTED, clock_time, count, file_size
+from tabapp.tui.viewmodels.texts import MUTED, count, file_size
 
 COLORS = ("$primary", "$accent", "$secondary", "$success", "$error", "$warning")
 MOST_CURVES = 9
@@ -51,7 +51,9 @@ class RunPreview(Panel[PreviewFacts]):
 def _details(run: RunDescription, width: int, height: int) -> list[Content]:
     glyph, _, style = STATUSES[run.status]
     lines = [
-        Content.assemble((f"{glyph} {status_words(run)}", style), (f" · {clock_time(run.seconds)} · {run.run}", MUTED))
+        Content.assemble(
+            (f"{glyph} {status_words(run)}", style), (f" · {format_duration(run.seconds)} · {run.run}", MUTED)
+        )
     ]
     if run.best is not None:
         scored = f" on {run.partial}" if run.partial else ""
@@ -154,7 +156,7 @@ def _chart(runs: Sequence[RunDescription], width: int, height: int) -> list[Cont
         Content.assemble((f"{label} ┤", MUTED), *_cells(layers, row, ends if len(runs) > 1 else {}))
         for row, label in enumerate(labels)
     ]
-    right = clock_time(end)
+    right = format_duration(end)
     axis = f"{'':>{len(labels[0])}}  0:00{right:>{max(1, across - 4)}}"
     return [*lines, Content.styled(axis, MUTED)]
 

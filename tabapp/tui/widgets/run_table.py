@@ -8,13 +8,14 @@ from typing import ClassVar
 
 from tabapp import charts
 from tabapp.run.lists.description import RunDescription
+from tabapp.run.options.units import format_duration
 from tabapp.run.record.state import format_score
 from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import set_titles
 from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.viewmodels.query import parse
 from tabapp.tui.viewmodels.run_list import FIELDS, SORTS, STATUSES, fits, in_order, status_words, when_text
-from tabapp.tui.viewmodels.texts import MUTED, clock_time, count
+from tabapp.tui.viewmodels.texts import MUTED, count
 
 HISTORY_WIDTH = 10
 LONGEST_FILE, LONGEST_TARGET, LONGEST_TAGS = 22, 16, 20
@@ -101,7 +102,7 @@ class Runs(Table):
                 Content.styled(status_words(run), style),
                 Content.styled(_cut(" ".join(f"#{tag}" for tag in run.labels.tags), LONGEST_TAGS), "$secondary"),
                 Content.styled(run.metric_title, MUTED),
-                Content.styled(clock_time(run.seconds), MUTED),
+                Content.styled(format_duration(run.seconds), MUTED),
                 Content.styled(charts.sparkline(run.history, HISTORY_WIDTH), "$primary"),
                 Content.styled(run.run, MUTED),
             ),

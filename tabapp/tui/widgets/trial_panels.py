@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tabapp import charts
+from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
 from tabapp.run.record.state import RunState, format_score
 from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import Panel, set_titles
 from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.viewmodels.query import parse
-from tabapp.tui.viewmodels.texts import MUTED, brief, count, metric_with_arrow, short_seconds
+from tabapp.tui.viewmodels.texts import MUTED, brief, count, metric_with_arrow
 from tabapp.tui.viewmodels.trial_facts import (
     Slice,
     TrialFacts,
@@ -63,7 +64,7 @@ def trial_row(row: TrialFacts, varied: Sequence[str]) -> Row:
         Content.styled(row.title, quiet),
         Content.styled(format_score(row.score), "bold $accent" if row.best else quiet),
         status_text(row),
-        Content.styled(short_seconds(row.seconds) if row.seconds else "—", MUTED),
+        Content.styled(format_duration(row.seconds) if row.seconds else "—", MUTED),
         Content.styled(note_of(row, varied), MUTED),
     )
     return Row(row.key, cells)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from tabapp import charts
+from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
 from tabapp.run.record.state import ActiveFit, RunState, TrialView, format_score, member_title, title_of
 from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import Panel, set_titles
-from tabapp.tui.viewmodels.texts import MUTED, count, short_seconds
+from tabapp.tui.viewmodels.texts import MUTED, count
 from tabapp.tui.viewmodels.trial_facts import changes, plot
 
 TALLEST = 9
@@ -82,7 +83,7 @@ def _recent(trials: tuple[TrialView, ...], number: int) -> list[Content]:
     lines: list[Content] = []
     for trial in reversed(trials[-number:]):
         mark = ("⊘", "$warning") if trial.pruned else ("✓", "$success")
-        seconds = short_seconds(trial.seconds) if trial.seconds else ""
+        seconds = format_duration(trial.seconds) if trial.seconds else ""
         note = trial.reason if trial.pruned else changes(trial, trials)
         words = f" #{trial.trial:<3} {format_score(trial.score):>7} {seconds:>5}  "
         lines.append(Content.assemble(mark, words, (note, MUTED)))

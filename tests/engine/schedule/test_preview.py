@@ -47,7 +47,7 @@ def test_waiting_models_have_their_time_and_why_they_do_not_start() -> None:
     waiting = {each.model: each for each in planned.waiting}
     assert list(waiting) == ["quick", "long"]
     assert (waiting["quick"].note, waiting["quick"].seconds, waiting["quick"].needed) == ("", 2.0, 6.0)
-    assert "its 3 folds need about 3 min" in waiting["long"].note
+    assert "its 3 folds need about 3m" in waiting["long"].note
     assert planned.in_time == 1
     scheduler.competition.begin("quick")
     assert "quick" not in {each.model for each in preview(scheduler, {("quick", 0, 0)}).waiting}

@@ -203,13 +203,13 @@ def test_every_choice_says_why() -> None:
         {"first": 0.3, "useful": 4.0, "late": 30.0}, {("first", 0): 1.0}, gains={("useful", 0): 0.021}
     )
     scheduler.competition.models["late"].is_core = False
-    assert reason_of(scheduler) == "no model has all of its folds yet, and a fold of this one takes about 0.3 s"
+    assert reason_of(scheduler) == "no model has all of its folds yet, and a fold of this one takes about 0.3s"
     complete(scheduler, "first", seconds=0.3)
-    assert reason_of(scheduler) == "models of its kind start early on such tables, and a fold takes about 4 s"
+    assert reason_of(scheduler) == "models of its kind start early on such tables, and a fold takes about 4s"
     with_first_folds(scheduler, {"useful": 0.9}, seconds=7.0)
-    assert reason_of(scheduler) == "its first fold improves the ensemble by 2.1 %, and its other folds take about 14 s"
+    assert reason_of(scheduler) == "its first fold improves the ensemble by 2.1 %, and its other folds take about 14s"
     finish(scheduler.competition.candidates["useful", 0], 1, 0.9, seconds=7.0)
-    assert reason_of(scheduler) == "2 of 3 folds are done, and its other folds take about 7 s"
+    assert reason_of(scheduler) == "2 of 3 folds are done, and its other folds take about 7s"
     scheduler.competition.models["useful"].share = 2.0
     assert reason_of(scheduler) == "you gave it a larger share of the time"
     for simulation in simulated(timed, 60.0):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
 from tabapp.run.record.analysis import analysis_of, title_of_request
 from tabapp.run.record.importance_notes import is_incomplete, measured
@@ -77,7 +78,7 @@ def _fit_line(event: ev.FitStarted | ev.FitFinished | ev.FitFailed, title: str) 
         case ev.FitStarted():
             return ("fit", f"{where} starts: {event.reason}") if event.reason else None
         case ev.FitFinished():
-            return "fit", f"{where} {format_score(event.score)} in {event.seconds:.1f}s"
+            return "fit", f"{where} {format_score(event.score)} in {format_duration(event.seconds)}"
         case ev.FitFailed():
             return "error", f"{where}: {event.reason}"
 
@@ -101,7 +102,7 @@ def _result_line(result: ev.TargetResult, state: RunState) -> tuple[str, str]:
         return "warn", f"{result.target}: {result.message}"
     folds = some_folds(result.folds, result.planned_folds)
     score = f"{plan.metric_title} {format_score(result.best.score)}" + (f" ({folds})" if folds else "")
-    return "info", f"{result.target}: {title_of(state, result.best.model)} {score} in {result.seconds:.0f}s"
+    return "info", f"{result.target}: {title_of(state, result.best.model)} {score} in {format_duration(result.seconds)}"
 
 
 def _plan_line(plan: ev.PlanMade, in_target: bool) -> str:

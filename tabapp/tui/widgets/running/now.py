@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tabapp.run.options.units import format_duration
 from tabapp.run.record.state import ActiveFit, RunState, title_of
 from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import Panel, set_titles
-from tabapp.tui.viewmodels.texts import MUTED, count, short_seconds
+from tabapp.tui.viewmodels.texts import MUTED, count
 
 BAR_WIDTH = 6
 LEAST_BAR = 44
@@ -78,7 +79,7 @@ def now_facts(state: RunState, now: float) -> NowFacts:
         then=tuple(f"{title_of(state, fit.model)} {_place(fit.trial, fit.fold, fit.folds)}" for fit in left),
         why=f"{title_of(state, left[0].model)}: {left[0].reason}" if left and left[0].reason else "",
         waiting=tuple(
-            f"{title_of(state, each.model)} {short_seconds(each.seconds)}" for each in waiting[:MOST_WAITING]
+            f"{title_of(state, each.model)} {format_duration(each.seconds)}" for each in waiting[:MOST_WAITING]
         ),
         n_waiting=len(planned.waiting),
         in_time=planned.in_time,
@@ -144,9 +145,9 @@ def _line(work: Work, width: int) -> Content:
         share = min(work.elapsed / work.expected, 1.0)
         remaining = work.expected - work.elapsed
         word = " left" if width >= LEAST_BAR else ""
-        left = f"~{short_seconds(remaining)}{word}" if remaining >= 1 else f"{work.elapsed}s"
+        left = f"~{format_duration(remaining)}{word}" if remaining >= 1 else format_duration(work.elapsed)
     else:
-        left = f"{work.elapsed}s"
+        left = format_duration(work.elapsed)
     bar = ""
     if share is not None and width >= LEAST_BAR:
         filled = round(share * BAR_WIDTH)

@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass
 
 from tabapp import charts
+from tabapp.run.options.units import format_duration
 from tabapp.run.record.score_text import interval_text
 from tabapp.run.record.state import EnsembleStep, RunState, format_score, title_of
 from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import Panel, set_titles
 from tabapp.tui.parts.pictures import layered
-from tabapp.tui.viewmodels.texts import MUTED, clock_time
+from tabapp.tui.viewmodels.texts import MUTED
 
 LEAST_ROWS = 2
 BAND = "$accent 45%"
@@ -99,7 +100,7 @@ def _times(end: float, room: int) -> str:
     n_places = max(1, min(4, room // 14))
     line = "0:00"
     for place in range(1, n_places + 1):
-        text = clock_time(end * place / n_places)
+        text = format_duration(end * place / n_places)
         at = round(room * place / n_places) - (len(text) if place == n_places else len(text) // 2)
         line = line.ljust(max(at, len(line) + 1)) + text
     return line[:room]
