@@ -140,3 +140,13 @@ def test_state_without_events_is_empty():
 )
 def test_format_score(value, text):
     assert format_score(value) == text
+
+
+def test_fits_in_progress_end_with_the_stage_of_fitting():
+    started = next(n for n, event in enumerate(STREAM) if isinstance(event, ev.FitStarted))
+    state = replay(STREAM[: started + 1])
+    assert len(state.active) == 1
+    at = {"v": 1, "seq": state.seq + 1, "t": STREAM[started].t + 1}
+    paused = ev.StageChanged(stage="fitting", paused=True, deadline=None, **at)
+    assert reduce(state, paused).active == state.active
+    assert reduce(state, ev.StageChanged(stage="ensembling", deadline=None, **at)).active == {}

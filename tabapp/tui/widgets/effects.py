@@ -48,13 +48,19 @@ def effect_facts(state: RunState, feature: str | None) -> EffectFacts:
     effect = next((effect for effect in found if effect.feature == feature), None)
     if state.effects is None:
         over = phase_of(state) == "after"
-        missing = "No effects: the run ended before them." if over else "Computed once the fits are done."
+        missing = "No effects: the run ended before them." if over else coming(state)
     else:
         names = ", ".join(effect.feature for effect in found)
         missing = f"Drawn for the features that matter most and can be varied: {names}."
     n_rows = state.effects.n_rows if state.effects is not None else 0
     earlier = earlier_subject(state.effects, state.leaderboard) if state.effects is not None else ""
     return EffectFacts(feature or "", effect, n_rows, missing, earlier)
+
+
+def coming(state: RunState) -> str:
+    """When a result of the end of the run comes, of which there is none yet."""
+    is_next = state.stage in ("ensembling", "explaining")
+    return "The fits are done; computed next." if is_next else "Computed once the fits are done."
 
 
 class Effects(Panel[EffectFacts]):
@@ -157,7 +163,7 @@ class WeakSlices(Table):
     """The slices with the largest out-of-fold errors; ● marks those that chance does not explain."""
 
     def __init__(self) -> None:
-        super().__init__([], id="slices", empty="Computed once the fits are done.")
+        super().__init__([], id="slices", empty=coming(RunState()))
         set_titles(self, "Largest errors")
 
     def show_state(self, state: RunState) -> None:
@@ -165,9 +171,7 @@ class WeakSlices(Table):
         ready = state.slices
         if ready is None:
             over = phase_of(state) == "after"
-            self.set_empty(
-                "None: no time was left, or there are too few rows." if over else "Computed once the fits are done."
-            )
+            self.set_empty("None: no time was left, or there are too few rows." if over else coming(state))
             self.show([], [Column("where")])
             return
         clear = sum(row.clear for row in ready.rows)

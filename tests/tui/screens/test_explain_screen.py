@@ -8,8 +8,9 @@ import pytest
 from tabapp.findings import Effect, EffectCurve
 from tabapp.run.analyses.dependence import DependenceReady, GroupImportance
 from tabapp.run.record import events as ev
+from tabapp.run.record.state import RunState
 from tabapp.tui.dialogs.basic import Reading
-from tabapp.tui.widgets.effects import EffectFacts, Effects
+from tabapp.tui.widgets.effects import EffectFacts, Effects, coming
 from tests.tui import evaluations, recordings
 from tests.tui.driver import NARROW, SIZES, drive
 
@@ -145,6 +146,11 @@ async def test_before_there_is_anything_to_explain(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
         await driver.press("5", "enter", "a", "c", "c")
         await driver.sees("Preliminary importances follow")
+
+
+def test_what_is_computed_next_is_not_announced_for_the_end_of_the_fits():
+    assert coming(RunState(stage="fitting")) == "Computed once the fits are done."
+    assert coming(RunState(stage="explaining")) == "The fits are done; computed next."
 
 
 async def test_a_run_without_slices_says_so(tmp_path, monkeypatch):

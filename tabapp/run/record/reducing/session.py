@@ -38,7 +38,10 @@ def _start(state: RunState, event: ev.RunStarted) -> Changes:
 
 def _enter_stage(state: RunState, event: ev.StageChanged) -> Changes:
     changes: Changes = {"stage": event.stage, "paused": event.paused, "deadline": event.deadline}
-    if event.stage == "fitting" and state.fitting_since is None:
+    if event.stage != "fitting":
+        # The engine has killed the fits that were in progress, which have no event of their own.
+        changes["active"] = {}
+    elif state.fitting_since is None:
         changes["fitting_since"] = event.t
     if event.paused and not state.paused:
         changes["paused_at"] = event.t
