@@ -13,7 +13,7 @@ from tabapp.run.options.units import format_duration
 from tabapp.run.record.events import ENSEMBLE, ImportanceRow, LeaderboardRow
 from tabapp.run.record.folder import RunFolder
 from tabapp.run.record.importance_notes import UNSTABLE, largest, notes
-from tabapp.run.record.score_text import folds_text, interval_text, validation_of
+from tabapp.run.record.score_text import bounds_text, folds_text, interval_text, validation_of
 from tabapp.run.record.state import RunState, format_score, subject_of, title_of
 from tabapp.run.texts.differences import ALIKE, alike, mark_of
 from tabapp.run.texts.mean_score import mean_score, partial_note
@@ -92,7 +92,7 @@ def importance_cells(row: ImportanceRow, top: float) -> list[str]:
         row.feature,
         charts.bar(share, BAR_WIDTH),
         format_score(row.permutation),
-        UNSTABLE if row.unstable else f"{format_score(row.low)} … {format_score(row.high)}",
+        UNSTABLE if row.unstable else bounds_text(row.permutation, row.low, row.high),
         "—" if row.attention is None else f"{row.attention:.3f}",
     ]
 

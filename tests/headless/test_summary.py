@@ -137,6 +137,13 @@ def test_the_command_that_computes_attention_names_the_path_of_a_run_elsewhere(t
     assert command in capsys.readouterr().out
 
 
+def test_the_interval_of_an_importance_has_its_decimals(capsys):
+    small = msgspec.structs.replace(IMPORTANCE, permutation=0.00396, low=0.0003246, high=0.007596)
+    ready = ev.ImportancesReady(rows=(small,), model="lightgbm", attention_model=None, n_rows=10, agreement=None)
+    print_result("r", state_of([*recorded("r")[:-1], ready, finished("r")]))
+    assert "0.003960  0.000325 … 0.007596" in capsys.readouterr().out
+
+
 def test_negative_importance_has_no_bar(capsys):
     harmful = msgspec.structs.replace(IMPORTANCE, permutation=-0.01, low=-0.02, high=0.0)
     ready = ev.ImportancesReady(rows=(harmful,), model="lightgbm", attention_model=None, n_rows=10, agreement=None)

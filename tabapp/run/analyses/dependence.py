@@ -8,7 +8,7 @@ from tabapp.findings import ImportanceRow
 from tabapp.run.record.analysis import Analysis, DiagnosisTable
 from tabapp.run.record.event_base import AnalysisEvent
 from tabapp.run.record.importance_notes import UNSTABLE
-from tabapp.run.record.score_text import format_score
+from tabapp.run.record.score_text import bounds_text, format_score
 from tabapp.run.record.state import RunState, subject_of
 
 
@@ -67,7 +67,7 @@ def _tables(found: DependenceReady, state: RunState) -> list[DiagnosisTable]:
 
 
 def _interval(row: ImportanceRow | GroupImportance | ConditionalImportance) -> str:
-    interval = UNSTABLE if row.unstable else f"{format_score(row.low)} to {format_score(row.high)}"
+    interval = UNSTABLE if row.unstable else bounds_text(row.permutation, row.low, row.high, " to ")
     return f"{format_score(row.permutation)} ({interval})"
 
 

@@ -89,4 +89,9 @@ def interval_text(scored: Interval, between: str = " … ") -> str:
     """The interval of a score with the decimals of the score; an em dash without one."""
     if scored.score is None or scored.low is None or scored.high is None or isnan(scored.low) or isnan(scored.high):
         return "—"
-    return f"{written_like(scored.low, scored.score)}{between}{written_like(scored.high, scored.score)}"
+    return bounds_text(scored.score, scored.low, scored.high, between)
+
+
+def bounds_text(value: float, low: float, high: float, between: str = " … ") -> str:
+    """An interval with the decimals of the value that it belongs to."""
+    return f"{written_like(low, value)}{between}{written_like(high, value)}"
