@@ -45,7 +45,9 @@ class ReplayApp(AttachedApp):
 
     def snapshot(self) -> Snapshot:
         reader = self._replay
-        place = ReplayPlace(reader.position, reader.length, reader.speed, reader.is_paused)
+        place = ReplayPlace(
+            reader.position, reader.length, reader.events_seen, reader.n_events, reader.speed, reader.is_paused
+        )
         return replace(super().snapshot(), replay=place)
 
     def send(self, command: AnyCommand) -> None:

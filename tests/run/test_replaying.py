@@ -9,9 +9,10 @@ import pytest
 
 from tabapp.cli.commands.run import attach
 from tabapp.errors import UsageError
+from tabapp.run.record import events as ev
 from tabapp.run.record.event_lines import encode
 from tabapp.run.record.folder import EventReader
-from tabapp.run.record.replaying import LONGEST_PAUSE, ReplayReader, parse_speed
+from tabapp.run.record.replaying import LONGEST_PAUSE, LONGEST_WAIT, ReplayReader, parse_speed
 from tests.cli.test_predicting import call
 from tests.run.recording import write_run
 
@@ -20,6 +21,7 @@ def test_events_arrive_in_order_at_the_chosen_pace(tmp_path):
     folder = write_run(tmp_path)
     events = EventReader(folder.events).read_new()
     gaps = [min(max(0.0, b.t - a.t), LONGEST_PAUSE) for a, b in itertools.pairwise(events)]
+    assert gaps[-1] <= LONGEST_WAIT
     now = 100.0
     reader = ReplayReader(folder, 10.0, lambda: now)
     assert reader.read_new()[0] == events[0]
@@ -112,6 +114,31 @@ def test_steps_go_from_event_to_event(paced):
     assert reader.position == 20.0, "between two events, the last one that was shown"
     reader.step(-100)
     assert reader.position == 0.0
+
+
+def test_waiting_for_the_user_is_short_and_work_keeps_its_pauses(tmp_path):
+    folder = write_run(tmp_path)
+    finished = next(event for event in EventReader(folder.events).read_new() if isinstance(event, ev.RunFinished))
+    events = [
+        ev.StageChanged(seq=1, t=0.0, stage="ready"),
+        ev.Log(seq=2, t=50.0, level="info", message="The plan was changed."),
+        ev.StageChanged(seq=3, t=100.0, stage="starting"),
+        ev.StageChanged(seq=4, t=140.0, stage="fitting"),
+        ev.Log(seq=5, t=240.0, level="info", message="A long fit ended."),
+        msgspec.structs.replace(finished, seq=6, t=241.0),
+        ev.Log(seq=7, t=900.0, level="info", message="An analysis ended."),
+    ]
+    folder.events.write_bytes(b"".join(encode(event) for event in events))
+    clock = [0.0]
+    reader = ReplayReader(folder, 1.0, lambda: clock[0])
+    reader.pause()
+    places = []
+    for _ in events:
+        places.append(reader.position)
+        reader.step(1)
+    work = [LONGEST_WAIT * 2, LONGEST_WAIT * 2 + 40.0, LONGEST_WAIT * 2 + 100.0, LONGEST_WAIT * 2 + 101.0]
+    assert places == [0.0, LONGEST_WAIT, *work, work[-1] + LONGEST_WAIT] == [*places[:-1], reader.length]
+    assert (reader.events_seen, reader.n_events) == (7, 7)
 
 
 def test_the_speed_changes_without_a_jump_and_stays_in_range(paced):

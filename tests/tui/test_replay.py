@@ -10,9 +10,9 @@ from tests.tui.driver import NARROW, WIDE, Driver, FakeProcess
 
 
 @asynccontextmanager
-async def replaying(tmp_path, speed: float, size=WIDE):
+async def replaying(tmp_path, speed: float, size=WIDE, events=recordings.finished):
     folder = recordings.make_run(tmp_path, "adult.csv")
-    recordings.Recorder(folder).write(*recordings.finished())
+    recordings.Recorder(folder).write(*events())
     app = ReplayApp(folder, speed, runs_dir=tmp_path)
     async with app.run_test(size=size, notifications=True) as pilot:
         yield Driver(app, pilot, recordings.Recorder(folder), FakeProcess())
@@ -36,7 +36,7 @@ async def test_a_replay_is_paused_moved_back_and_forward_and_made_faster(tmp_pat
             return app.snapshot().state.seq == app._replay._next
 
         await driver.press("1", "space")
-        await driver.sees("‖ paused")
+        await driver.sees("‖ paused", "· event 1 of ")
         for _ in range(9):
             await driver.press("right")
         await driver.sees("1:30 of 1:5")
@@ -58,6 +58,12 @@ async def test_a_replay_is_paused_moved_back_and_forward_and_made_faster(tmp_pat
         await driver.sees("REPLAY 0.2x", "‖ paused")
         await driver.press("less_than_sign", "space")
         await driver.sees("REPLAY 0.1x", "▶")
+
+
+async def test_a_replay_does_not_offer_to_start_the_run(tmp_path):
+    async with replaying(tmp_path, 10_000.0, events=recordings.opening) as driver:
+        await driver.sees("before its start")
+        assert "ctrl+r" not in driver.text()
 
 
 async def test_steering_in_a_replay_says_that_it_is_one(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import re
 import time
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from tabapp.run.record.folder import EventReader, RunFolder
 SLOWEST, FASTEST = 0.1, 10_000.0
 LONGEST_PAUSE = 60.0
 """Longest time of the run, in seconds, between two events: time between two sessions is left out."""
+LONGEST_WAIT = 3.0
+"""The same while the run waits for its user: before its start, and after its end."""
 
 
 def parse_speed(text: str) -> float:
@@ -46,9 +49,7 @@ class ReplayReader:
             raise UsageError(f"The run {folder.run} has no events to replay.")
         self._speed, self._clock = speed, clock
         self._next = 0
-        self._times = [0.0]
-        for before, event in zip(self._events, self._events[1:], strict=False):
-            self._times.append(self._times[-1] + min(max(0.0, event.t - before.t), LONGEST_PAUSE))
+        self._times = _places(self._events)
         self._place = 0.0
         """Seconds of the replay at the time `_since` of the clock."""
         self._since: float | None = None
@@ -70,6 +71,16 @@ class ReplayReader:
         """Seconds of the replay that have passed at normal speed."""
         moved = 0.0 if self._since is None else (self._clock() - self._since) * self._speed
         return min(self._place + moved, self.length)
+
+    @property
+    def events_seen(self) -> int:
+        """Events up to the position."""
+        return bisect.bisect_right(self._times, self.position)
+
+    @property
+    def n_events(self) -> int:
+        """Events of the whole replay."""
+        return len(self._events)
 
     @property
     def speed(self) -> float:
@@ -130,3 +141,18 @@ class ReplayReader:
         """Start the clock at the first use: an app takes a moment to open."""
         if not self._began:
             self._began, self._since = True, self._clock()
+
+
+def _places(events: list[ev.AnyEvent]) -> list[float]:
+    """The place of each event in the replay, in seconds; pauses are shortened to their limits."""
+    places, longest = [0.0], LONGEST_PAUSE
+    for before, event in itertools.pairwise(events):
+        match before:
+            case ev.StageChanged():
+                longest = LONGEST_WAIT if before.stage == "ready" else LONGEST_PAUSE
+            case ev.RunFinished():
+                longest = LONGEST_WAIT
+            case _:
+                pass
+        places.append(places[-1] + min(max(0.0, event.t - before.t), longest))
+    return places

@@ -112,6 +112,8 @@ class Header(ClickableLine):
                 text = "▸ starts when the plan is ready" if snapshot.start == "waiting" else "starting the run…"
                 return Content.styled(text, "$primary")
             ready = state.stage == "ready"
+            if ready and snapshot.replay is not None:
+                return Content.styled("before its start", MUTED)
             text = ("▸ ctrl+r starts the run" if wide else "▸ ctrl+r starts") if ready else FIT_STAGES[state.stage]
             return Content.styled(text, "$success" if ready else MUTED)
         parts: list[Content] = []
@@ -253,7 +255,11 @@ class ReplayBar(ClickableLine):
             if sum(each.cell_length for each in shown) + key.cell_length > room - SHORTEST_TRACK:
                 break
             shown.append(key)
-        cells = max(SHORTEST_TRACK - 2, room - sum(each.cell_length for each in shown) - 2)
+        room -= sum(each.cell_length for each in shown)
+        step = f"· event {place.events} of {place.n_events} " if place.is_paused else ""
+        if len(step) <= room - SHORTEST_TRACK:
+            time, room = time + step, room - len(step)
+        cells = max(SHORTEST_TRACK - 2, room - 2)
         at = round((cells - 1) * (place.position / place.length if place.length else 1.0))
         track = Content.assemble(
             ("├" + "─" * at, "$accent"), ("●", "bold $accent"), ("─" * (cells - 1 - at) + "┤", MUTED)

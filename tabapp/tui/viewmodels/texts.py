@@ -39,10 +39,12 @@ StartStage = Literal["", "waiting", "sent"]
 
 @dataclass(frozen=True)
 class ReplayPlace:
-    """The place of a replay: seconds from its start, its length in seconds, its speed, and whether it is paused."""
+    """The place of a replay: seconds and events from its start, of how many, its speed, and whether it is paused."""
 
     position: float
     length: float
+    events: int
+    n_events: int
     speed: float
     is_paused: bool
 
