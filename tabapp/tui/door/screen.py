@@ -33,12 +33,14 @@ from tabapp.tui.widgets.run_table import Runs
 READ_AGAIN_SECONDS = 2.0
 OWN = [action for action in ACTIONS if action.scope == "door"]
 """Its actions: those of all screens need a run."""
+ON_RUNS = ("door.resume", "door.clone")
+"""Those that need a run under the cursor."""
 TIPS = (
-    "y on Data copies the command that starts the same plan without a screen.",
-    "q during a run leaves it running in the background; tabapp attach returns to it.",
+    "y on Data copies the command that starts the plan without a screen.",
+    "q can leave a run in the background; tabapp attach returns to it.",
     "o opens another file or run from every screen.",
     "? explains the panels and numbers of every screen.",
-    "n on a finished run begins a new run from its plan; + gives it more time.",
+    "n on a run that ended opens its plan again; + gives it more time.",
 )
 
 
@@ -87,6 +89,9 @@ class Door(ModalScreen[None]):
     def on_resize(self) -> None:
         self._draw_lines()
 
+    def on_descendant_focus(self) -> None:
+        self._draw_lines()
+
     def _draw_lines(self) -> None:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         machine = f"{len(os.sched_getaffinity(0))} cores · {gibibytes(memory)} GiB"
@@ -97,7 +102,14 @@ class Door(ModalScreen[None]):
         )
         self.query_one("#door-tip", ClickableLine).set_parts([(Content.styled(f" Tip: {self._tip}", MUTED), None)])
         parts: list[tuple[Content, str | None]] = [(Content(" "), None)]
+        on_files = isinstance(self.focused, FilesHere)
+        tables = {"Runs": self.query_one(Runs).rows, "Files": self.query_one(FilesHere).rows}
         for action in OWN:
+            if action.id in ON_RUNS and (on_files or not tables["Runs"]):
+                continue
+            if action.id == "door.find" and all(tables.values()):
+                other = "Runs" if on_files else "Files"
+                parts.append((Content.assemble(("tab", "bold $primary"), (f" {other}  ", MUTED)), "app.focus_next"))
             label = "Quit" if action.id == "door.leave" and not self._current else action.label
             shown = Content.assemble((action.shown_key, "bold $primary"), (f" {label}  ", MUTED))
             parts.append((shown, action.action))
@@ -121,10 +133,11 @@ class Door(ModalScreen[None]):
             self._is_first_reading = False
             if not runs and files.rows:
                 files.focus()
+        self._draw_lines()
 
     def _run(self) -> RunDescription | None:
         """The run under the cursor; warns if there is none, or it cannot be read."""
-        run = self._reader.get(self.query_one(Runs).key)
+        run = None if isinstance(self.focused, FilesHere) else self._reader.get(self.query_one(Runs).key)
         if run is None:
             self.notify("There is no run under the cursor.", severity="warning")
         elif run.status == "unreadable":

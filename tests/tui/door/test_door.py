@@ -16,9 +16,10 @@ from tabapp.run.options.defaults import config_for
 from tabapp.run.options.settings import Settings
 from tabapp.tui.dialogs.basic import Choice, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice
+from tabapp.tui.door import screen
 from tabapp.tui.door.app import DoorApp
 from tabapp.tui.door.files_here import FilesHere
-from tabapp.tui.door.screen import Door
+from tabapp.tui.door.screen import TIPS, Door
 from tabapp.tui.session.opened import Opened
 from tabapp.tui.widgets.run_table import Runs
 from tests.tui import recordings
@@ -68,6 +69,7 @@ async def test_a_newcomer_starts_at_the_first_table_and_enter_opens_its_plan(tmp
     async with at_door(tmp_path / "runs") as driver:
         await driver.until(lambda: driver.app.screen.query_one(FilesHere).has_focus)
         await driver.sees("No runs yet. Choose a file")
+        assert "Resume" not in driver.text()
         await driver.press("down", "enter")
         await driver.until(lambda: driver.app.opened is not None)
         opened = driver.app.opened
@@ -87,18 +89,37 @@ async def test_enter_opens_a_run_and_r_gives_a_complete_one_more_time(tmp_path, 
         await driver.until(lambda: driver.app.opened == Opened(folder, start_engine=False))
 
 
+async def test_the_keys_below_are_those_of_the_list_in_focus(tmp_path, place):
+    ended_run(tmp_path / "runs", place)
+    async with at_door(tmp_path / "runs") as driver:
+        await driver.sees("tab Files", "r Resume", "n New from plan")
+        await driver.press("tab")
+        await driver.sees("tab Runs")
+        assert "r Resume" not in driver.text()
+        await driver.press("r", "n")
+        await driver.until(lambda: sum("There is no run under the cursor." in toast for toast in driver.toasts()) == 2)
+        assert driver.app.opened is None
+
+
+@pytest.mark.parametrize("tip", TIPS)
+async def test_every_tip_can_be_read_on_a_narrow_terminal(tmp_path, place, monkeypatch, tip):
+    monkeypatch.setattr(screen, "TIPS", (tip,))
+    async with at_door(tmp_path / "runs", NARROW) as driver:
+        await driver.sees(f"Tip: {tip}")
+
+
 async def test_finding_narrows_both_lists_and_escape_shows_all(tmp_path, place):
     folder = ended_run(tmp_path / "runs", place)
     async with at_door(tmp_path / "runs") as driver:
-        screen = driver.app.screen
-        await driver.until(lambda: screen.query_one(Runs).rows)
+        door = driver.app.screen
+        await driver.until(lambda: door.query_one(Runs).rows)
         await driver.press("slash", *"adult")
-        await driver.until(lambda: [row.key for row in screen.query_one(FilesHere).rows] == ["adult.csv.gz"])
-        assert not screen.query_one(Runs).rows
+        await driver.until(lambda: [row.key for row in door.query_one(FilesHere).rows] == ["adult.csv.gz"])
+        assert not door.query_one(Runs).rows
         await driver.press("enter")
-        await driver.until(lambda: screen.query_one(FilesHere).has_focus)
+        await driver.until(lambda: door.query_one(FilesHere).has_focus)
         await driver.press("slash", "escape")
-        await driver.until(lambda: [row.key for row in screen.query_one(Runs).rows] == [folder.run])
+        await driver.until(lambda: [row.key for row in door.query_one(Runs).rows] == [folder.run])
         assert driver.app.is_running, "escape clears the search and does not quit"
 
 
