@@ -7,7 +7,9 @@ from tabapp.run.record.state import format_score
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED
 
-LONGEST_NAME, LONGEST_VALUE, LONGEST_RUN = 22, 32, 18
+LONGEST_NAME, LONGEST_VALUE = 22, 32
+LONGEST_TITLE, LONGEST_RUN = 26, 18
+"""A row of the leaderboards fits into the dialog at 80 columns."""
 
 
 def comparison_content(found: Comparison, a: str, b: str) -> Content:
@@ -43,7 +45,7 @@ def comparison_content(found: Comparison, a: str, b: str) -> Content:
 
 
 def _row(name: str, a: str, b: str) -> str:
-    return f"{name[:30]:<30} {a:>{LONGEST_RUN}} {b:>{LONGEST_RUN}}"
+    return f"{_short(name, LONGEST_TITLE):<{LONGEST_TITLE}} {a:>{LONGEST_RUN}} {b:>{LONGEST_RUN}}"
 
 
 def _short(value: str, most: int = LONGEST_VALUE) -> str:

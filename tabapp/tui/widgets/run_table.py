@@ -79,7 +79,10 @@ class Runs(Table):
         if self.comparing:
             words = [f"comparing {' with '.join(self.comparing)}…"]
         elif self.marked:
-            words += [f"{len(self.marked)} marked", "c compares two"] if len(self.marked) > 1 else ["1 marked"]
+            which = (
+                ["c compares them"] if len(self.marked) == 2 else ["c compares the last two"] if self.marked[2:] else []
+            )
+            words += [f"{len(self.marked)} marked", *which]
         set_titles(self, " · ".join(["Runs", *details]), query.problem or " · ".join(words))
 
     def _row(self, run: RunDescription, now: float) -> Row:

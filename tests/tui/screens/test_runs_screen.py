@@ -23,6 +23,7 @@ from tabapp.tui.replay import ReplayApp
 from tabapp.tui.screens import runs as runs_screen
 from tabapp.tui.screens.run import RunningView
 from tabapp.tui.session.opened import Opened
+from tabapp.tui.viewmodels.comparison import comparison_content
 from tabapp.tui.widgets.run_preview import RunPreview
 from tabapp.tui.widgets.run_table import Runs
 from tests.recordings import NAMES, events_of
@@ -154,7 +155,7 @@ async def test_two_marked_runs_are_compared(tmp_path, monkeypatch):
         await put_cursor_on(driver, stopped)
         await driver.press("space")
         await driver.sees(
-            "2 marked · c compares two", "Scores of 2 marked runs", f"1 ━ {title(done)}", f"2 ━ {title(stopped)}"
+            "2 marked · c compares them", "Scores of 2 marked runs", f"1 ━ {title(done)}", f"2 ━ {title(stopped)}"
         )
         await driver.press("c")
         await driver.sees(f"comparing {title(done)} with {title(stopped)}…")
@@ -166,6 +167,20 @@ async def test_two_marked_runs_are_compared(tmp_path, monkeypatch):
         assert asked == [(Compare(), done.path, stopped.path)]
         await driver.press("escape", "space")
         await driver.until(lambda: runs_of(driver).marked == [done.run])
+
+
+def test_a_row_of_a_comparison_fits_into_a_dialog_at_80_columns():
+    long = "a run with a very long name"
+    found = Comparison(
+        a=ComparedRun(run="1", name=long, best="Ensemble of 3", rows=891),
+        b=ComparedRun(run="2", name=long, best="CatBoost", rows=891),
+        metric="roc_auc", metric_title="ROC AUC", common_rows=0, matched_by="",
+        leaderboard=(ComparedModel(model="x", title="Histogram gradient boosting of many", a=0.0001773, b=0.86),),
+    )  # fmt: skip
+    lines = comparison_content(found, long, long).plain.splitlines()
+    titles, row = next(n for n, line in enumerate(lines) if line.startswith("ROC AUC")), lines[-1]
+    assert max(len(lines[titles]), len(row)) <= 64
+    assert row.startswith("Histogram gradient boosti…")
 
 
 async def test_runs_that_cannot_be_compared_give_a_sentence_that_stays(tmp_path, monkeypatch):
