@@ -68,6 +68,24 @@ def test_terms_are_sorted_and_found():
     assert set(CELLS) <= set(PANELS)
 
 
+async def test_the_help_of_a_column_begins_with_its_reason_and_warnings(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+        await driver.press("2")
+        schema = driver.app.snapshot().state.schema
+        table = driver.app.screen.query_one("#columns", Table)
+        await driver.until(lambda: table.rows)
+        warned = {warning.column for warning in schema.warnings}
+        ignored = next(column for column in schema.columns if column.role == "ignore" and column.name in warned)
+        await driver.press(*["down"] * next(n for n, row in enumerate(table.rows) if row.key == ignored.name))
+        section = help_sections("data", "columns", driver.app.snapshot().state, "ready", table)[0].plain.splitlines()
+        assert (
+            section[1]
+            == f"{ignored.name}, {ignored.kind}: {ignored.reason} The models do not see it; space includes it."
+        )
+        assert section[2].startswith(f"⚠ {ignored.name}")
+        assert not any(line.startswith("values ignored") for line in section)
+
+
 async def test_columns_with_a_meaning_exist(tmp_path, monkeypatch):
     """A title that changes needs its meaning under the new title."""
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:

@@ -23,6 +23,8 @@ SHORT_KINDS = {
     "identifier": "id",
     "constant": "const",
 }
+IGNORED = "ignored"
+"""Stands for the values of a column that the models do not see."""
 MARKS = {
     "feature": ("✓", "$success"),
     "target": ("◎", "bold $accent"),
@@ -56,7 +58,7 @@ def column_row(
     style = {"ignore": MUTED, "target": "bold $accent"}.get(role, "")
     missing = column.missing / rows if rows else 0.0
     if role == "ignore":
-        values = Content.styled("ignored", MUTED)
+        values = Content.styled(IGNORED, MUTED)
     else:
         values = Content.styled(column.summary if role in ("feature", "target") else f"{role}: {column.summary}", MUTED)
     kind = kinds.get(column.kind, column.kind) + ("*" if column.name in given else "")

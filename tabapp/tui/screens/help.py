@@ -19,6 +19,7 @@ from tabapp.tui.chrome.glossary import CELLS, SCORE, SIGNS, WORDS
 from tabapp.tui.chrome.help_texts import PANELS, SCREENS
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Reading
+from tabapp.tui.parts.columns import IGNORED
 from tabapp.tui.parts.table import Table
 from tabapp.tui.viewmodels.texts import MUTED
 from tabapp.tui.viewmodels.verdict_lines import verdict_lines
@@ -37,12 +38,15 @@ def cells_section(table: Table | None, state: RunState) -> list[Content]:
         return []
     metric = state.plan.metric_title if state.plan is not None else ""
     rows = f"{state.read.rows:,}" if state.read is not None else "all"
-    lines = [Content.styled("Under the cursor", HEAD)]
+    lines = [
+        Content.styled("Under the cursor", HEAD),
+        *(_column_lines(row.key, state) if table.id == "columns" else ()),
+    ]
     for column, cell in zip(table.columns, row.cells, strict=True):
         is_score = bool(metric) and column.title.startswith(metric)
         meaning = meanings.get(SCORE if is_score else column.title, "")
         text = cell.plain.strip()
-        if meaning and text not in ("", "—"):
+        if meaning and text not in ("", "—", IGNORED):
             lines.append(Content.assemble((column.title, MUTED), f" {text}", (": ", MUTED), meaning.format(rows=rows)))
     verdict = verdict_of(state) if table.id == "leaderboard" and row.key == ENSEMBLE else None
     found = (
@@ -51,6 +55,17 @@ def cells_section(table: Table | None, state: RunState) -> list[Content]:
         else [Content("\n").join([Content.styled("Result", HEAD), *verdict_lines(verdict, WIDTH)])]
     )
     return [*found, Content("\n").join(lines)] if len(lines) > 1 else found
+
+
+def _column_lines(name: str, state: RunState) -> list[Content]:
+    """Why a column is read as it is, and its warnings."""
+    schema = state.schema
+    column = next((each for each in schema.columns if each.name == name), None) if schema is not None else None
+    if schema is None or column is None:
+        return []
+    use = " The models do not see it; space includes it." if column.role == "ignore" else ""
+    why = Content.assemble((f"{column.name}, {column.kind}", "bold"), (": ", MUTED), f"{column.reason}{use}")
+    return [why, *(warning_line(warning) for warning in schema.warnings if warning.column == name)]
 
 
 def listed(title: str, entries: Sequence[tuple[str, str]]) -> Content:
