@@ -68,6 +68,14 @@ def test_the_feed_reports_the_table_once_and_the_plan_of_each_target_once():
     assert sum(PLAN.validation in text for text in feed) == 2
 
 
+def test_the_feed_ends_with_the_plan_when_a_second_target_is_taken_back():
+    read = next(event for event in recorded("a") if isinstance(event, ev.DataRead))
+    several = msgspec.structs.replace(PLAN, targets=(PLAN.target, "other"))
+    feed = [line.text for line in replay(numbered([read, PLAN, several, PLAN])).feed]
+    assert feed[-2:] == [f"2 targets: {PLAN.target}, other", feed[1]]
+    assert feed[1].startswith(f"{PLAN.target}: {PLAN.task}, ")
+
+
 def test_a_state_keeps_each_target_and_ends_with_the_first():
     events = stream()
     working = replay(events[:8])

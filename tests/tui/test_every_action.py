@@ -80,6 +80,7 @@ CASES: dict[str, Case] = {
     "data.filter": Case(asks_for_text, "ready"),
     "data.copy": Case(copies("tabapp --auto"), "ready"),
     "table.start": Case(sends("start"), "ready"),
+    "run.start": Case(sends("start"), "ready"),
     "table.search": Case(asks_for_text),
     "table.next": Case(changes(lambda screen: screen._rows.row), before=cell_is_searched),
     "table.previous": Case(changes(lambda screen: screen._rows.row), before=cell_is_searched),
@@ -206,7 +207,7 @@ CASES: dict[str, Case] = {
     "app.palette": Case(lambda driver: lambda: isinstance(driver.app.screen, CommandPalette), "after"),
     "app.quit": Case(lambda driver: lambda: not driver.app.is_running, "after"),
 }  # fmt: skip
-ENDING = ("data.start", "table.start", "run.clone", "runs.clone", "door.clone", "app.quit")
+ENDING = ("data.start", "table.start", "run.start", "run.clone", "runs.clone", "door.clone", "app.quit")
 """Actions after which the run, or the app, is another: each is driven in an app of its own."""
 
 

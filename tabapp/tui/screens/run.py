@@ -75,6 +75,12 @@ class RunningView(SteerableView):
         )
         self.query_one(Feed).show(state.feed)
 
+    def action_start(self) -> None:
+        if self.snapshot.state.plan is None:
+            self.warn("There is no plan yet. ctrl+r on screen 2 starts the run as soon as there is one.")
+        elif self.is_unstarted():
+            self.tabapp.start_run()
+
     def action_result(self) -> None:
         """Hide the result, or show it again."""
         if verdict_of(self.snapshot.state) is None:
