@@ -50,6 +50,8 @@ class Policy:
     """Until a candidate is complete, cheap models that take longer wait, so that long runs have an ensemble soon, too."""
     n_rivals: int = 3
     """Models with a first fold of which the best is completed before others start."""
+    named_share: float = 0.5
+    """Share of the time of all workers for the first folds of models that the user names, each of which may take an equal part."""
     first_share: float = 0.75
     """Share of the time of all workers for the defaults of models; an expensive model does not start beyond it."""
     dropped_share: float = 0.08

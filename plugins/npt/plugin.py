@@ -34,6 +34,11 @@ UNLABELED = -2
 N_STRATA = 10
 """Number of quantile groups of a numeric target that batches and contexts contain in proportion."""
 
+LEAST_STEPS, LEAST_ROWS = 20, 64
+"""Where a fit has little time, batches are halved until so many steps are expected to end in time, but not below so many rows."""
+CONTEXT_SHARE = 0.25
+"""Most of the time of a fit in which its contexts are expected to be read."""
+
 Size = Literal["mini", "small", "base"]
 
 
@@ -154,9 +159,8 @@ class NPT(Plugin):
         d, e = shape.n_features + 1, params.d_embedding
         h, rows, pairs = d * e, min(shape.n_rows, params.batch_rows), params.n_layers // 2
         weights = pairs * 13 * (h * h + e * e)
-        flops = 6 * rows * pairs * 13 * (h * h + d * e * e) + 12 * rows * pairs * (rows * h + d * d * e)
-        speed, launch = (3e13, 2e-2) if device.startswith("cuda") else (1e11, 1e-2)
-        seconds = 1 + params.n_steps * (1 + 1 / params.n_evaluations) * (flops / speed + launch)
+        each = _step_seconds(params, d, rows, device)
+        seconds = 1 + params.n_steps * (1 + 1 / params.n_evaluations) * each
         between_rows = 6 * rows * rows * params.n_heads * pairs
         between_attributes = 16 * rows * d * d * params.n_heads * pairs
         n_bytes = BASE_BYTES + 7 * 4 * weights + rows * h * pairs * 120 + between_rows + between_attributes
@@ -166,6 +170,8 @@ class NPT(Plugin):
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
         assert isinstance(params, NPTParams)
         device = seed_everything(context)
+        n_attributes = train.numeric.shape[1] + train.categorical.shape[1] + 1
+        params = within_time(params, n_attributes, len(train), context.device, context.seconds_left())
         saved = _plan(train, params, context)
         network = saved.build().to(device)
         objective = saved.objective
@@ -227,6 +233,38 @@ class NPT(Plugin):
 
     def load(self, folder: Path) -> FittedModel:
         return NPTModel.load(folder)
+
+
+def _step_seconds(params: NPTParams, n_attributes: int, rows: int, device: str) -> float:
+    """Expected seconds of a training step on a batch of rows."""
+    d, e, pairs = n_attributes, params.d_embedding, params.n_layers // 2
+    h = d * e
+    flops = 6 * rows * pairs * 13 * (h * h + d * e * e) + 12 * rows * pairs * (rows * h + d * d * e)
+    speed, launch = (3e13, 2e-2) if device.startswith("cuda") else (1e11, 1e-2)
+    return flops / speed + launch
+
+
+def within_time(params: NPTParams, n_attributes: int, n_rows: int, device: str, seconds: float) -> NPTParams:
+    """Smaller batches and contexts if the time is too short for `LEAST_STEPS` steps, or for reading the contexts.
+
+    NOTE[DIFF]: the paper has no time limit. A large NPT that is given less than a minute on a CPU would end after one step, and
+    predict from its contexts for minutes.
+
+    Args:
+        seconds: until the soft deadline; infinite without one.
+    """
+    batch, context, n_contexts = min(params.batch_rows, n_rows), min(params.context_rows, n_rows), params.n_contexts
+    while batch > LEAST_ROWS and LEAST_STEPS * _step_seconds(params, n_attributes, batch, device) > seconds:
+        batch //= 2
+    # A step takes three times as long as a forward pass.
+    while _step_seconds(params, n_attributes, context, device) * n_contexts / 3 > CONTEXT_SHARE * seconds:
+        if n_contexts == 1 and context <= LEAST_ROWS:
+            break
+        context, n_contexts = (context, n_contexts // 2) if n_contexts > 1 else (context // 2, 1)
+    changes: dict[str, int] = {"batch_rows": batch} if batch < min(params.batch_rows, n_rows) else {}
+    if (context, n_contexts) != (min(params.context_rows, n_rows), params.n_contexts):
+        changes |= {"context_rows": context, "n_contexts": n_contexts}
+    return msgspec.structs.replace(params, **changes)
 
 
 def _with_context(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -26,6 +27,8 @@ MOST_PAIRS = 2e9
 """Rows times pairs of features whose attention is computed: a second or so for a network on one core."""
 LEAST_ROWS = 100
 MOST_COMBINATIONS = 20
+SLOWER_THAN_PREDICTING = 3.0
+"""Time of the attention of a row, as a multiple of that of its prediction; other programs may slow both down."""
 NO_TIME = "the time of the run ended before"
 NO_ATTENTION = "its trial has no attention between features"
 
@@ -62,6 +65,9 @@ class AttentionOfRun:
     _found: dict[tuple[str, int], tuple[ModelAttention | None, str]] = field(
         default_factory=dict[tuple[str, int], tuple[ModelAttention | None, str]]
     )
+    _told: dict[tuple[str, int], ModelAttention | None] = field(
+        default_factory=dict[tuple[str, int], ModelAttention | None]
+    )
 
     def first(self) -> tuple[Candidate, Mapping[str, AttentionShare]] | None:
         """The first model whose attention can be computed, with the share of each column; None if there is none."""
@@ -74,18 +80,40 @@ class AttentionOfRun:
         return None
 
     def events(
-        self, importances: Sequence[ImportanceRow], is_over: Callable[[], bool] = lambda: False
+        self, importances: Sequence[ImportanceRow], seconds_left: Callable[[], float] = lambda: math.inf
     ) -> Iterator[AttentionImportancesReady]:
-        """The attention of each model, beside permutation importances; with a reason where it has none, or the time is over."""
+        """The attention of each model, beside permutation importances, with a reason where it has none. Models for which the time
+        is too short have no event; a further call has more."""
         for candidate in self.candidates:
-            known = candidate.key in self._found
-            found, reason = self._of(candidate) if known or not is_over() else (None, NO_TIME)
-            yield event_of(candidate, found, reason, importances)
+            if candidate.key in self._told:
+                continue
+            most_rows = self._most_rows(candidate, seconds_left())
+            if candidate.key in self._found or most_rows >= LEAST_ROWS:
+                event = event_of(candidate, *self._of(candidate, most_rows), importances)
+                self._told[candidate.key] = event.found
+                yield event
 
-    def _of(self, candidate: Candidate) -> tuple[ModelAttention | None, str]:
+    @property
+    def found(self) -> list[ModelAttention]:
+        """The attention of all models that have an event, in their order."""
+        return [found for found in self._told.values() if found is not None]
+
+    def without_time(self) -> Iterator[AttentionImportancesReady]:
+        """The models that had no event, because the time of the run ended before."""
+        for candidate in self.candidates:
+            if candidate.key not in self._told:
+                yield event_of(candidate, None, NO_TIME, ())
+
+    def _most_rows(self, candidate: Candidate, seconds: float) -> int:
+        """Rows whose attention a model is expected to compute in time: it takes longer than predictions."""
+        fits = candidate.results.values()
+        each = sum(fit.predict_seconds for fit in fits) / max(1, sum(fit.n_rows for fit in fits))
+        return int(np.clip(seconds / (SLOWER_THAN_PREDICTING * max(each, 1e-9)), 0, MOST_ROWS)) if seconds > 0 else 0
+
+    def _of(self, candidate: Candidate, most_rows: int = MOST_ROWS) -> tuple[ModelAttention | None, str]:
         if candidate.key not in self._found:
             try:
-                found = attention_of(self.models, candidate)
+                found = attention_of(self.models, candidate, most_rows)
                 self._found[candidate.key] = found, "" if found is not None else NO_ATTENTION
             except Exception as error:
                 # A model of others that fails here must not cost the run its importances.
@@ -94,12 +122,13 @@ class AttentionOfRun:
         return self._found[candidate.key]
 
 
-def attention_of(models: FoldModels, candidate: Candidate) -> ModelAttention | None:
-    """The attention of a candidate to the columns on held-out rows, without its agreement; None if it has no attention."""
+def attention_of(models: FoldModels, candidate: Candidate, most_rows: int = MOST_ROWS) -> ModelAttention | None:
+    """The attention of a candidate to the columns on held-out rows, at most so many, without its agreement; None if it has no
+    attention."""
     plugin, seed = registry.get(candidate.model), models.plan.seed
     columns = [column.name for column in models.data.schema.inputs]
     folds = models.with_held_out(candidate)
-    most = rows_for(folds)
+    most = min(rows_for(folds), most_rows)
     streams = attention_streams(folds, columns, seed=seed, max_rows=most)
     shares = next(iter(streams.values()), None) or mean_attention(folds, columns, seed=seed, max_rows=most)
     if shares is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -55,6 +56,7 @@ RESAMPLES, FEW_RESAMPLES = 200, 50
 LEAST_IMPORTANCE_SECONDS = 0.5
 IMPORTANCES_SHARE = 0.7
 """Share of the time for explaining that importances may take; feature effects get the rest."""
+IMPORTANCES = "importances.json"
 MOST_MAPPED = 3
 """Networks whose attention maps are shown: the one whose attention is among the importances, and the best others."""
 COMPARING_SHARE, EVALUATIONS_SHARE, AVERAGING_SHARE = 0.1, 0.1, 0.5
@@ -83,6 +85,7 @@ class Finish:
         self._folder, self._config, self._plan, self._data = folder, config, plan, data
         self._conductor, self._clock, self._emit = conductor, clock, emit
         self._models = FoldModels.of_run(folder, data, plan)
+        self._attention = AttentionOfRun(self._models, ())
 
     def run(self, *, interrupted: bool, elapsed: Callable[[], float]) -> ev.RunFinished:
         """Finish the run; returns the last event, which is not yet appended.
@@ -109,11 +112,12 @@ class Finish:
         self._emit(ev.StageChanged(stage="explaining", deadline=self._clock.wall_deadline()))
         self._compare()
         self._evaluate()
-        importances, attention = self._explain(selected)
+        importances = self._explain(selected)
         self._emit(ev.StageChanged(stage="exporting", deadline=self._clock.wall_deadline()))
         self._write_bundle(selected, rows)
         bundle, unwritten = copy_bundle(self._folder, self._config, self._emit)
         test_score = self._test_score(bundle)
+        attention = self._remaining_attention(importances, interrupted=interrupted)
         by_score = [row for row in rows if row.score is not None]
         best = by_score[0] if by_score else next(row for row in rows if row.model == ev.ENSEMBLE)
         message = "Interrupted. The bundle has the best models so far. " if interrupted else ""
@@ -205,7 +209,7 @@ class Finish:
         for evaluation in self._conductor.evaluations.catch_up(end, failed):
             self._emit(evaluation)
 
-    def _explain(self, selected: Selected) -> tuple[ev.ImportancesReady | None, tuple[ModelAttention, ...]]:
+    def _explain(self, selected: Selected) -> ev.ImportancesReady | None:
         """Importances, attention, weak slices and effects within the time left; a failure in one of them is logged, and the run
         continues."""
         now, end = time.monotonic(), None
@@ -215,7 +219,7 @@ class Finish:
             end = now + max(LEAST_IMPORTANCE_SECONDS, left - export)
         models, competition = self._models, self._conductor.competition
         deadline = None if end is None else now + IMPORTANCES_SHARE * (end - now)
-        importances, attention = self._importances(selected, deadline, end)
+        importances = self._importances(selected, deadline, end)
         try:
             slices = find_slices(self._data, self._plan, self._conductor.scorer, selected)
             if slices is not None:
@@ -232,31 +236,41 @@ class Finish:
             self._log_failure("effects", error)
         if importances is not None:
             self._explain_more(importances, end)
-        return importances, attention
+        return importances
 
-    def _importances(
-        self, selected: Selected, deadline: float | None, end: float | None
-    ) -> tuple[ev.ImportancesReady | None, tuple[ModelAttention, ...]]:
+    def _importances(self, selected: Selected, deadline: float | None, end: float | None) -> ev.ImportancesReady | None:
         """Permutation importances until the deadline, and the attention of each model for half of the time after it; the model
         whose attention is beside permutation comes first, whatever the time."""
-        path, importances = self._folder.path / "importances.json", None
-        of_run = AttentionOfRun(self._models, attentive(self._conductor.competition, selected.members))
-        found: list[ModelAttention] = []
+        importances = None
+        self._attention = AttentionOfRun(self._models, attentive(self._conductor.competition, selected.members))
         try:
-            importances = compute_importances(self._models, self._conductor.competition, deadline, of_run.first)
+            competition = self._conductor.competition
+            importances = compute_importances(self._models, competition, deadline, self._attention.first)
             if importances is not None:
-                files.write_bytes(path, importances_json(importances))
+                files.write_bytes(self._folder.path / IMPORTANCES, importances_json(importances))
                 self._emit(importances)
         except Exception as error:
             self._log_failure("importances", error)
-        last = None if deadline is None or end is None else (deadline + end) / 2
-        rows = importances.rows if importances is not None else ()
-        for event in of_run.events(rows, lambda: last is not None and time.monotonic() > last):
-            found += [event.found] if event.found is not None else []
+        last = math.inf if deadline is None or end is None else (deadline + end) / 2
+        self._emit_attention(importances, lambda: last - time.monotonic())
+        return importances
+
+    def _emit_attention(self, importances: ev.ImportancesReady | None, seconds_left: Callable[[], float]) -> None:
+        for event in self._attention.events(importances.rows if importances is not None else (), seconds_left):
             self._emit(event)
+
+    def _remaining_attention(
+        self, importances: ev.ImportancesReady | None, *, interrupted: bool
+    ) -> tuple[ModelAttention, ...]:
+        """The attention of the other models in the time that the bundle has left, and that of all models."""
+        if not interrupted:
+            self._emit_attention(importances, lambda: self._clock.left() - LEAST_IMPORTANCE_SECONDS)
+        for event in self._attention.without_time():
+            self._emit(event)
+        found = self._attention.found
         if importances is not None and found:
-            files.write_bytes(path, importances_json(importances, found))
-        return importances, tuple(found)
+            files.write_bytes(self._folder.path / IMPORTANCES, importances_json(importances, found))
+        return tuple(found)
 
     def _explain_more(self, importances: ev.ImportancesReady, end: float | None) -> None:
         """Correlated groups, interactions and attention maps, each if time is left."""

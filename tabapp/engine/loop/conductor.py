@@ -159,9 +159,12 @@ class Conductor:
     def _add_models(self, names: Sequence[str]) -> None:
         """Let models compete, with the trials of an earlier session and what the user has asked of them."""
         plan = self._plan
+        named = {model.name for model in plan.models if model.named}
         for name in names:
-            plugin = self._plugins[name] = registry.get(name)
-            self.competition.add_model(record_of(plugin, plan.task, self._shape, plan.device, plan.fixed_values(name)))
+            plugin, fixed = registry.get(name), plan.fixed_values(name)
+            self._plugins[name] = plugin
+            record = record_of(plugin, plan.task, self._shape, plan.device, fixed, is_named=name in named)
+            self.competition.add_model(record)
             self._executor.prepare(self._libraries_of(plugin))
             self._trials.add_model(plugin, self.competition, self.board)
         self._steering.recall(names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -28,6 +28,7 @@ class ModelRecord:
     Attributes:
         prior_seconds: estimated seconds of one fit, before any is measured.
         is_core: starts before the others.
+        is_named: the user asked for it by its name.
         merit: how much better than others it is expected to be: its cost is divided by it where models queue for their first fold.
         libraries: models with the same libraries are expected to differ from their priors by the same factor.
         is_uncertain, uses_device: as in `Plugin`.
@@ -58,6 +59,7 @@ class ModelRecord:
     waits: bool = False
     share: float = 1.0
     title: str = ""
+    is_named: bool = False
 
     @classmethod
     def of(cls, plugin: Plugin, prior_seconds: float, merit: float, device: str = CPU) -> ModelRecord:
@@ -84,15 +86,18 @@ class ModelRecord:
         return self.prior_seconds / self.merit
 
 
-def record_of(plugin: Plugin, task: Task, shape: Shape, device: str, fixed: Mapping[str, Any]) -> ModelRecord:
+def record_of(
+    plugin: Plugin, task: Task, shape: Shape, device: str, fixed: Mapping[str, Any], *, is_named: bool = False
+) -> ModelRecord:
     """The record of a model that begins to compete in a run on a device.
 
     Args:
         fixed: hyperparameters of all trials.
+        is_named: the user asked for it by its name.
     """
     own = device_for(plugin, task, shape, device)
     seconds = plugin.cost(task, shape, with_fixed(plugin.defaults(task, shape, own), fixed), own).seconds
-    return ModelRecord.of(plugin, seconds, plugin.merit(task, shape), device_class(own))
+    return replace(ModelRecord.of(plugin, seconds, plugin.merit(task, shape), device_class(own)), is_named=is_named)
 
 
 class Competition:

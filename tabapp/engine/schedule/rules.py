@@ -18,7 +18,7 @@ from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.machine.devices import CPU
 from tabapp.engine.schedule.choices import FAVORED, Rule, first_fold, next_share, shares_by_rank
 from tabapp.engine.schedule.moment import Moment
-from tabapp.engine.schedule.starting import comes_early, may_start_in_leftover
+from tabapp.engine.schedule.starting import comes_early, has_turn, may_start_in_leftover
 from tabapp.engine.schedule.work import Work
 from tabapp.run.options.units import format_duration
 
@@ -54,6 +54,8 @@ def first_candidate(m: Moment) -> Work | None:
     }
     if cheap:
         return first_fold(m, reason, lambda record: record.name in cheap) or _completed(m, only=cheap)
+    if (named := named_models(m)) is not None:
+        return named
     started = {c.model for c in competition.candidates.values() if c.results} | {name for name, _, _ in m.running}
     if sum(map(m.is_own, started)) < m.policy.n_rivals:
         return first_fold(m, reason)
@@ -72,6 +74,13 @@ def promising_models(m: Moment) -> Work | None:
         m,
         "models of its kind start early on such tables, and a fold takes {time}",
         lambda record: comes_early(m, record) and (record.merit > 1 or m.is_quick(record.name)),
+    )
+
+
+def named_models(m: Moment) -> Work | None:
+    """The first folds of models that the user names, so that each has a score, even if there is no time for its other folds."""
+    return first_fold(
+        m, "you named it, and its first fold gets its part of the time", lambda record: has_turn(m, record)
     )
 
 
@@ -201,6 +210,7 @@ TIMED_RULES: tuple[Rule, ...] = (
     first_candidate,
     cheap_models,
     promising_models,
+    named_models,
     useful_candidates,
     quick_models,
     other_models,

@@ -16,7 +16,7 @@ from tabapp.engine.schedule.competition import ModelRecord
 from tabapp.engine.schedule.moment import Memory, Moment, Setup
 from tabapp.engine.schedule.preview import preview
 from tabapp.engine.schedule.rules import TIMED_RULES, UNTIMED_RULES
-from tabapp.engine.schedule.starting import has_prospects
+from tabapp.engine.schedule.starting import has_prospects, has_turn, turn_seconds
 from tabapp.engine.schedule.work import Fold, Work
 from tabapp.run.record import events as ev
 
@@ -55,7 +55,7 @@ class Scheduler:
         """Seconds that a fit of a candidate may take, so that its other folds can still be completed. The first of an uncertain
         model's new trial, or of a model that starts because it is expected to take little time, takes not much more. Other folds of
         a candidate whose first lowers the error of the ensemble by much may exceed the limit of fits, as far as candidates that are
-        being completed need no time.
+        being completed need no time. The first fold of a model that the user names gets its part of the time.
 
         Args:
             running, seconds_left, fit_limit: as in `next_work`.
@@ -66,7 +66,8 @@ class Scheduler:
         if not candidate.results:
             is_limited = record.is_uncertain if candidate.trial else not (record.is_core or has_prospects(m, record))
             most = policy.overrun * max(m.expected(record.name), policy.cheap_share * m.total())
-            return min(slot, fit_limit, most if is_limited and not record.is_favored else math.inf)
+            turn = turn_seconds(m) if has_turn(m, record) else math.inf
+            return min(slot, fit_limit, turn, most if is_limited and not record.is_favored else math.inf)
         if slot <= fit_limit or not self.competition.has_complete:
             return min(slot, fit_limit)
         free = m.left_of_workers - m.committed_beside(record.name)

@@ -24,6 +24,24 @@ def start_cost(m: Moment, record: ModelRecord) -> float:
     return m.limit / record.merit if loses_little else record.cost
 
 
+def turn_seconds(m: Moment) -> float:
+    """Seconds that the first fold of each model that the user names may take: together, they leave time to complete some."""
+    n_named = sum(record.is_named and m.is_own(record.name) for record in m.competition.models.values())
+    share = m.policy.named_share if m.competition.n_folds > 1 else m.policy.cap_of_all
+    return share * m.total() / max(1, n_named)
+
+
+def has_turn(m: Moment, record: ModelRecord) -> bool:
+    """Whether a model gets a first fold because the user names it, whatever its cost: it is stopped after its part of the time.
+    Where the time is too short for all that are named, they queue like others."""
+    if not record.is_named or m.competition.has_fold(record.name):
+        return False
+    needed, most = m.expected(record.name), min(turn_seconds(m), m.limit)
+    if most < min(needed, m.policy.cheap_seconds):
+        return False
+    return m.policy.safety * min(needed, m.policy.short_share * most) <= m.seconds
+
+
 def may_start(m: Moment, record: ModelRecord) -> bool:
     """Whether all folds of a model's defaults can be completed, and its first may be lost."""
     return not obstacle(m, record)
@@ -31,6 +49,8 @@ def may_start(m: Moment, record: ModelRecord) -> bool:
 
 def obstacle(m: Moment, record: ModelRecord) -> str:
     """Why the first fold of a model does not start now, as a clause about the model; empty if it may."""
+    if has_turn(m, record):
+        return ""
     policy, n_folds = m.policy, m.competition.n_folds
     needed = m.expected(record.name)
     each = min(needed, m.limit)

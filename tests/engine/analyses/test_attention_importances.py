@@ -49,7 +49,7 @@ def test_members_come_first_then_the_best():
 def test_a_failure_is_a_reason_and_each_model_is_computed_once(monkeypatch):
     calls = []
 
-    def compute(models, candidate):
+    def compute(models, candidate, most_rows):
         calls.append(candidate.model)
         if candidate.model == "npt":
             raise ValueError("broken")
@@ -69,13 +69,30 @@ def test_a_failure_is_a_reason_and_each_model_is_computed_once(monkeypatch):
     assert events[2].found.agreement == pytest.approx(0.5)
 
 
-def test_models_without_time_are_noted(monkeypatch):
-    monkeypatch.setattr(module, "attention_of", lambda models, candidate: found_of(candidate))
-    of_run = AttentionOfRun(SimpleNamespace(), [candidate_of("amformer"), candidate_of("npt")])
+def test_models_without_time_come_later_or_are_noted(monkeypatch):
+    monkeypatch.setattr(module, "attention_of", lambda models, candidate, most_rows: found_of(candidate))
+    names = ("amformer", "autoint", "npt")
+    of_run = AttentionOfRun(SimpleNamespace(), [candidate_of(name) for name in names])
     of_run.first()
-    events = list(of_run.events(importances(), lambda: True))
-    assert [event.reason for event in events] == ["", module.NO_TIME], "what is computed already is shown"
-    assert events[1].found is None
+    assert [event.model for event in of_run.events(importances(), lambda: 0.0)] == ["amformer"], "it is computed"
+    left = iter((1e9, 0.0))
+    assert [event.model for event in of_run.events(importances(), lambda: next(left))] == ["autoint"]
+    (noted,) = of_run.without_time()
+    assert (noted.model, noted.found, noted.reason) == ("npt", None, module.NO_TIME)
+    assert [found.model for found in of_run.found] == ["amformer", "autoint"]
+    assert of_run.found[0].agreement == pytest.approx(0.5)
+
+
+def test_slow_models_compute_the_attention_of_as_many_rows_as_the_time_allows(monkeypatch):
+    rows = []
+    monkeypatch.setattr(module, "attention_of", lambda models, each, most_rows: rows.append(most_rows))
+    slow = candidate_of("npt")
+    slow.results = {0: SimpleNamespace(predict_seconds=10.0, n_rows=1_000, score=0.5)}
+    list(AttentionOfRun(SimpleNamespace(), [slow]).events((), lambda: 9.0))
+    assert rows == [300]
+    of_run = AttentionOfRun(SimpleNamespace(), [slow])
+    assert not list(of_run.events((), lambda: 1.0)), "less than the least number of rows"
+    assert [event.reason for event in of_run.without_time()] == [module.NO_TIME]
 
 
 def test_agreement_needs_three_columns():

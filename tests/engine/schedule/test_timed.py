@@ -192,6 +192,69 @@ def test_quick_models_that_start_first_on_all_tables_come_before_the_other_folds
     assert take(scheduler, seconds=100.0) == ("useful", 0, 1)
 
 
+def with_names(scheduler: Scheduler, *names: str) -> Scheduler:
+    """The user names models, whose first folds do not come before others."""
+    for record in scheduler.competition.models.values():
+        record.is_core, record.is_named = False, record.name in names
+    return scheduler
+
+
+def start_all(scheduler: Scheduler, seconds: float, limit: float) -> list[Fold]:
+    """The fits that two workers start one after the other, each with its model's time or what it may take, until none starts."""
+    started: list[Fold] = []
+    running: dict[Fold, tuple[float, float]] = {}
+    now = 0.0
+    while True:
+        while len(running) < 2 and (work := scheduler.next_work(set(running), seconds - now, limit)) is not None:
+            candidate, fold = work.candidate, (*work.candidate.key, work.fold)
+            most = scheduler.seconds_for(candidate, set(running), seconds - now, limit)
+            takes = min(most, scheduler.competition.models[candidate.model].prior_seconds)
+            running[fold] = now + takes, takes
+            started.append(fold)
+        if not running:
+            return started
+        fold = min(running, key=lambda each: running[each])
+        now, takes = running.pop(fold)
+        finish(scheduler.competition.candidates[fold[:2]], fold[2], 0.9, takes)
+
+
+def test_each_model_that_the_user_names_gets_a_first_fold_before_others_are_completed() -> None:
+    priors = {"a": 30.0, "b": 200.0, "c": 300.0, "d": 400.0, "e": 1e5}
+    gains = {("a", 0): 0.3}
+    started = start_all(with_names(make_timed(priors, gains=gains), *priors), seconds=220.0, limit=36.0)
+    assert started[:5] == [(name, 0, 0) for name in priors]
+    assert [fold for name, trial, fold in started[5:] if (name, trial) == ("a", 0)] == [1, 2]
+    others = start_all(with_names(make_timed(priors, gains=gains)), seconds=220.0, limit=36.0)
+    assert {"d", "e"}.isdisjoint(name for name, _, _ in others)
+
+
+def test_named_models_wait_for_those_that_take_hardly_any_time() -> None:
+    scheduler = with_names(make_timed({"cheap": 0.5, "long": 500.0}), "cheap", "long")
+    assert take(scheduler, seconds=100.0) == ("cheap", 0, 0)
+    finish(scheduler.competition.candidates["cheap", 0], 0, 0.5, 0.5)
+    assert take(scheduler, seconds=100.0) == ("cheap", 0, 1)
+    complete(scheduler, "cheap", seconds=0.5)
+    assert reason_of(scheduler) == "you named it, and its first fold gets its part of the time"
+
+
+def test_the_first_folds_of_named_models_take_at_most_half_of_the_time_of_all_workers() -> None:
+    names = [f"m{number}" for number in range(10)]
+    scheduler = with_names(make_timed(dict.fromkeys(names, 500.0)), *names)
+    work = scheduler.next_work(set(), 200.0, 60.0)
+    assert work is not None
+    assert scheduler.seconds_for(work.candidate, set(), 200.0, 60.0) == pytest.approx(20.0)
+    # The defaults of a model that nobody named would take as much as its other folds leave.
+    with_names(scheduler)
+    assert scheduler.seconds_for(work.candidate, set(), 200.0, 60.0) == 60.0
+
+
+def test_named_models_queue_like_others_if_their_part_of_the_time_is_too_short() -> None:
+    names = [f"m{number}" for number in range(10)]
+    scheduler = with_names(make_timed(dict.fromkeys(names, 500.0)), *names)
+    assert "you named it" in reason_of(scheduler, 200.0)
+    assert reason_of(scheduler, 40.0) == "no other fit can use the time that is left"
+
+
 def reason_of(scheduler: Scheduler, seconds: float = 100.0) -> str:
     work = scheduler.next_work(set(), seconds)
     assert work is not None

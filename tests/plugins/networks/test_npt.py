@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import torch
 from tabapp_plugins.npt import training
 from tabapp_plugins.npt.model import NPTModel
 from tabapp_plugins.npt.network import Entries, Memory, NPTNetwork, Predicted
-from tabapp_plugins.npt.plugin import NPT, sized
+from tabapp_plugins.npt.plugin import NPT, sized, within_time
 from tabapp_plugins.npt.training import NPTParams
 
 from tabapp import metrics
@@ -224,6 +225,19 @@ def test_fewer_steps_are_planned_if_time_is_short(tmp_path: Path, ticking_clock:
     model = NPT().fit(made(240), made(60, 1), params, context)
     assert ticking_clock() < context.soft_deadline + 0.02
     assert 1 <= model.summary()["steps"] < 1_000_000
+
+
+def test_batches_and_contexts_are_smaller_where_the_time_is_too_short_for_them() -> None:
+    small = sized("small", 15)
+    assert within_time(small, 15, 39_000, "cpu", math.inf) == small
+    short = within_time(small, 15, 39_000, "cpu", 36.0)
+    assert 64 <= short.batch_rows < 512
+    assert short.n_contexts == 1
+    assert 64 <= short.context_rows < small.context_rows
+    least = within_time(small, 15, 39_000, "cpu", 0.1)
+    assert (least.batch_rows, least.context_rows, least.n_contexts) == (64, 64, 1)
+    # The defaults of a CPU take a tenth of a second for a step.
+    assert within_time(sized("mini", 15), 15, 39_000, "cpu", 36.0) == sized("mini", 15)
 
 
 def test_is_skipped_by_size() -> None:
