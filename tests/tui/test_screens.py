@@ -357,6 +357,18 @@ async def test_export_writes_a_report(tmp_path, monkeypatch):
         assert Path("report.html").read_text().startswith("<!doctype html>")
 
 
+async def test_export_writes_another_form_by_the_command(tmp_path, monkeypatch):
+    """The bundle is not readable, so the command refuses it, and its sentence is shown."""
+    monkeypatch.chdir(tmp_path)
+    async with drive(tmp_path / "runs", monkeypatch, recordings.finished(), attach=True) as driver:
+        driver.folder.bundle.write_bytes(b"a bundle")
+        await driver.press("e")
+        await wait_for(driver, Ask)
+        await driver.press("ctrl+u", *"model.onnx", "enter")
+        await driver.until(lambda: any(toast.startswith("Not exported") for toast in driver.toasts()))
+        assert not Path("model.onnx").exists(), "a bundle is not copied under another form's name"
+
+
 async def test_a_run_without_a_bundle_says_why(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.finished(), attach=True, engine_runs=False) as driver:
         await driver.press("e")

@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 
 from tabapp import files
 from tabapp.errors import TabappError, UsageError
+from tabapp.run.protocol.child import start_child
 from tabapp.run.protocol.exporting import AnyExportMessage, Compared, ExportOptions, PreviewWritten, run_export
 from tabapp.run.record.confining import bundle_of
 from tabapp.run.record.outputs import reject_replacing
@@ -20,6 +21,9 @@ from tabapp.tui.session.background import unattended
 from tabapp.tui.session.host import Host
 from tabapp.tui.session.preview_bundle import can_be_previewed, preview_text
 from tabapp.tui.viewmodels.exports import comparison_text, export_kinds
+
+FORMS = {".onnx": "--onnx", ".sql": "--sql", ".py": "--python"}
+"""The option of `tabapp export` for paths with these suffixes."""
 
 
 def ask_for_export(app: Host, suffix: str = ".tabapp") -> None:
@@ -45,7 +49,8 @@ def ask_for_export(app: Host, suffix: str = ".tabapp") -> None:
     default = f"./{Path(app.config.data).name.split('.')[0]}{suffix}"
     message = (
         "The bundle contains everything that `tabapp predict` needs. "
-        "A path that ends with .html, .md or .json gets a report of the run instead."
+        "A path that ends with .html, .md or .json gets a report of the run instead, "
+        "one with .onnx, .sql or .py the model in that form."
     )
     asked: set[Path] = set()
 
@@ -56,6 +61,8 @@ def ask_for_export(app: Host, suffix: str = ".tabapp") -> None:
 
         if Path(path).suffix.lower() in FORMATS:
             app.run_worker(_report(app, bundle, Path(path)), exit_on_error=False)
+        elif Path(path).suffix.lower() in FORMS:
+            app.run_worker(_convert(app, bundle, Path(path)), exit_on_error=False)
         elif dialog.wants_kinds:
             _ask_for_kind(app, bundle, Path(path))
         else:
@@ -165,6 +172,24 @@ async def _copy(app: Host, bundle: Path, path: Path) -> None:
         app.notify(f"tabapp predict {shlex.quote(str(path))} NEW.csv -o OUT.csv", title=f"Saved {path}", timeout=8)
     except OSError as error:
         app.notify(f"{path} could not be written: {error.strerror}.", title="Not exported", severity="error")
+
+
+async def _convert(app: Host, bundle: Path, path: Path) -> None:
+    """Write the model in another form by `tabapp export`, in a process of its own."""
+    source = app.run_of_target.path if path.suffix.lower() == ".py" else bundle
+    app.notify("A message says when the file is there.", title="Exporting")
+    try:
+        process = await start_child("tabapp", "export", str(source), FORMS[path.suffix.lower()], str(path), "--quiet")
+    except OSError as error:
+        app.notify(f"The command could not be started: {error.strerror}.", title="Not exported", severity="error")
+        return
+    _, complaints = await process.communicate()
+    if process.returncode:
+        lines = complaints.decode(errors="replace").strip().splitlines()
+        reason = lines[-1] if lines else f"The command ended with code {process.returncode}."
+        app.notify(reason.removeprefix("tabapp: ").removeprefix("error: "), title="Not exported", severity="error")
+    else:
+        app.notify(f"{path} is written.", title=f"Saved {path}", timeout=8)
 
 
 async def _report(app: Host, bundle: Path, path: Path) -> None:
