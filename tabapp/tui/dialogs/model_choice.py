@@ -92,9 +92,16 @@ class ModelChoice(Dialog):
         table = self.query_one(Table)
         table.styles.height = min(len(shown) + 1, max(6, self.size.height - 8))
         table.show([self._row(model) for model in shown])
+        self._explain()
+
+    @on(Table.Moved)
+    def _explain(self) -> None:
+        """Show why the model under the cursor is skipped, in full, and the time of all chosen models."""
         seconds = sum(model.seconds or 0.0 for model in self._models if model.name in self._chosen)
         total = f"{count(len(self._chosen), 'model')} · one fit of each takes about {format_duration(seconds)}"
-        self.query_one("#message", Static).update(Content(total if self._chosen else "No model is chosen."))
+        reason = "" if self._model is None else self._model.reason or ""
+        total = total if self._chosen else "No model is chosen."
+        self.query_one("#message", Static).update(Content(f"{reason}\n{total}"))
 
     def _row(self, model: Known) -> Row:
         is_preset = ":" in model.name

@@ -15,6 +15,7 @@ from tabapp.tui.dialogs.column_inspector import ColumnInspector
 from tabapp.tui.dialogs.edit_value import EditValue
 from tabapp.tui.paging.client import Pager
 from tabapp.tui.parts.columns import Columns
+from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.session.plan import exchange, presets
 from tabapp.tui.viewmodels.plan_fields import field_names
@@ -459,3 +460,13 @@ async def test_the_picker_shows_the_page_of_a_model(tmp_path, monkeypatch):
         await driver.sees("Model · XGBoost", "Grows trees one after the other.")
         await driver.press("i")
         await driver.sees("space include")
+
+
+async def test_the_picker_shows_in_full_why_a_model_is_skipped(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening(), size=NARROW) as driver:
+        await driver.press("M")
+        await driver.sees("space include")
+        picker = driver.app.screen
+        skipped = next(model for model in picker._models if model.reason)
+        picker.query_one(Table).move_to_key(skipped.name)
+        await driver.until(lambda: skipped.reason in str(picker.query_one("#message").render()))
