@@ -2,143 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from tabapp import metrics
-from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
+from tabapp.features.arrays import FeatureRecipe, Table
 from tabapp.features.saved import demand, is_within, read_arrays
-from tabapp.models.contract import Cost, FitContext, FittedModel, Floats, Params, Plugin, Shape, Task, Trial
+from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Plugin, Shape, Task, Trial
 from tabapp.weights import store
 from tabapp.weights.pretrained import Pretrained, UsedWeights
 
 from .._shared.constant import ConstantModel
 from .._shared.target import target_of
+from .model import MODEL, ROWS, ContextModel, ContextParams, Reader, Saved
+from .networks import network
 
-MODEL, ROWS = "model.json", "context.safetensors"
-BATCH = 64
-"""Rows that are predicted at once. Fewer are repeated up to this number, so that a row gets the same answer alone and among
-others."""
 REPORTED = 256
 """Early-stopping rows whose score is reported."""
-MOST_KEPT = 256 * 2**20
-"""Bytes of what a network has read of the context, above which it reads the context again for the next prediction."""
-
-
-class ContextParams(Params, frozen=True, kw_only=True):
-    """Attributes:
-    n_estimators: passes over the context whose predictions are averaged. Each sees the columns and classes in another order.
-    max_context: training rows that are kept as context: a seeded sample with the shares of the classes if there are more.
-    """
-
-    n_estimators: int = 4
-    max_context: int = 4_096
-
-
-class Saved(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A saved model without its rows.
-
-    Attributes:
-        n_classes: number of classes; 1 for regression.
-        cardinalities: number of codes of each categorical column.
-        n_rows: number of context rows.
-        seed: seed of the estimators.
-    """
-
-    task: Task
-    n_classes: int
-    n_numeric: int
-    cardinalities: tuple[int, ...]
-    params: ContextParams
-    n_rows: int
-    seed: int
-    weights: UsedWeights
-
-
-class Reader(Protocol):
-    """A pre-trained network with its context."""
-
-    def predict(self, table: Table) -> npt.NDArray[np.floating[Any]]:
-        """(rows, classes) probabilities, or (rows,) numbers in target units."""
-        ...
-
-
-class ContextModel(FittedModel):
-    """Training rows that a pre-trained network reads before it predicts.
-
-    Attributes:
-        rows: the context, with its targets.
-    """
-
-    def __init__(self, plugin: ContextPlugin, saved: Saved, rows: Table, device: str) -> None:
-        self.plugin, self.saved, self.rows = plugin, saved, rows
-        self.device = device
-        self._reader: Reader | None = None
-
-    def to(self, device: str) -> None:
-        if device != self.device:
-            self.device, self._reader = device, None
-
-    @property
-    def reader(self) -> Reader:
-        """The network with the context, which is read at the first use."""
-        if self._reader is None:
-            self._reader = self.plugin.read(self.saved, self.rows, self.device)
-        return self._reader
-
-    def predict(self, table: Table) -> Floats:
-        try:
-            return self._predictions(table)
-        finally:
-            # The fold models of a bundle are in memory together.
-            if self.plugin.context_bytes(self.saved) > MOST_KEPT:
-                self._reader = None
-
-    def _predictions(self, table: Table) -> Floats:
-        parts = [self._predict(table.take(slice(start, start + BATCH))) for start in range(0, len(table), BATCH)]
-        if self.saved.task == "regression":
-            return np.concatenate(parts).astype(np.float64) if parts else np.zeros(0)
-        if not parts:
-            return np.zeros((0, self.saved.n_classes), dtype=np.float32)
-        shares = np.concatenate(parts).astype(np.float64)
-        return (shares / shares.sum(axis=1, keepdims=True)).astype(np.float32)
-
-    def _predict(self, table: Table) -> npt.NDArray[np.floating[Any]]:
-        n_rows = len(table)
-        return self.reader.predict(table.take(np.arange(BATCH) % n_rows))[:n_rows]
-
-    def save(self, folder: Path) -> None:
-        from safetensors.numpy import save_file
-
-        assert self.rows.target is not None
-        target = np.asarray(self.rows.target, dtype=np.float64)
-        arrays = {"numeric": self.rows.numeric, "categorical": self.rows.categorical, "target": target}
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, folder / ROWS)
-        (folder / MODEL).write_text(json.dumps(msgspec.to_builtins(self.saved)))
-
-    def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:
-        saved = self.saved
-        demand((saved.task, saved.n_classes) == (task, n_classes), "it was made for another target")
-        sizes = (len(features.numeric), features.cardinalities)
-        demand((saved.n_numeric, saved.cardinalities) == sizes, "it was made for other columns")
-
-    def pretrained(self) -> UsedWeights:
-        return self.saved.weights
-
-    def summary(self) -> dict[str, Any]:
-        return {
-            "context_rows": len(self.rows),
-            "estimators": self.saved.params.n_estimators,
-            "weights": self.saved.weights.name,
-            "weights_license": self.saved.weights.license,
-        }
 
 
 class ContextPlugin(Plugin):
@@ -154,6 +40,7 @@ class ContextPlugin(Plugin):
     family = "deep"
     uses_device = True
     contains_training_rows = True
+    predicts_from_rows = True
     params_type = ContextParams
     most_classes: ClassVar[int | None] = 10
     most_features: ClassVar[int] = 500
@@ -165,17 +52,30 @@ class ContextPlugin(Plugin):
     def weights_for(self, task: Task, params: Params) -> Pretrained:
         """The weights that predict a task with these hyperparameters."""
 
-    def context_bytes(self, saved: Saved) -> int:
-        """Memory of what the network has read of its context."""
-        return saved.params.n_estimators * saved.n_rows * self.bytes_per_row
+    @abstractmethod
+    def built(self, weights: str, path: Path, device: str) -> Any:
+        """The network with the installed weights of this name, read from their file."""
 
     @abstractmethod
+    def reader(self, network: Any, saved: Saved, rows: Table, device: str) -> Reader:
+        """A network after it has read the context."""
+
+    def network_of(self, used: UsedWeights, device: str) -> Any:
+        """The network with some weights.
+
+        Raises:
+            UsageError: they are not installed, or were changed.
+        """
+        wanted = next(each for each in self.weights if each.name == used.name)
+        return network(used, device, wanted.command, lambda path, device: self.built(used.name, path, device))
+
     def read(self, saved: Saved, rows: Table, device: str) -> Reader:
-        """A network that has read the context.
+        """The network after it has read the context.
 
         Raises:
             UsageError: its weights are not installed, or were changed.
         """
+        return self.reader(self.network_of(saved.weights, device), saved, rows, device)
 
     def supports(self, task: Task, shape: Shape) -> str | None:
         if not shape.n_features:
@@ -260,15 +160,21 @@ class ContextPlugin(Plugin):
             seed=context.seed,
             weights=weights,
         )
-        model = ContextModel(self, saved, rows.take(chosen), context.device)
-        # The time of a fit is that of reading its rows.
-        _ = model.reader
+        model = ContextModel(self, saved, rows.take(chosen), chosen.astype(np.int64), context.device)
+        if context.seconds_left() > 0:
+            # The time of a fit is that of reading its rows.
+            model.read()
         return model
 
     def load(self, folder: Path) -> FittedModel:
         if (constant := ConstantModel.load(folder)) is not None:
             return constant
-        types = {"numeric": ("float32", 2), "categorical": ("int32", 2), "target": ("float64", 1)}
+        types = {
+            "numeric": ("float32", 2),
+            "categorical": ("int32", 2),
+            "target": ("float64", 1),
+            "source": ("int64", 1),
+        }
         arrays = read_arrays(folder / ROWS, types, unchecked=["numeric"])
         saved = msgspec.json.decode((folder / MODEL).read_bytes(), type=self.saved_type())
         demand(saved.weights.name in {each.name for each in self.weights}, "it refers to unknown weights")
@@ -281,6 +187,7 @@ class ContextPlugin(Plugin):
         for codes, cardinality in zip(arrays["categorical"].T, saved.cardinalities, strict=True):
             demand(is_within(codes, 0, cardinality), "a category of its rows is out of range")
         demand(not np.isinf(arrays["numeric"]).any(), "a number of its rows is infinite")
+        demand((arrays["source"] >= 0).all(), "the place of a row is negative")
         target: npt.NDArray[Any] = arrays["target"]
         if saved.task != "regression":
             demand(
@@ -289,10 +196,9 @@ class ContextPlugin(Plugin):
             target = target.astype(np.int64)
         demand(1 <= saved.params.n_estimators <= 64, "its number of estimators is out of range")
         rows = Table(numeric=arrays["numeric"], categorical=arrays["categorical"], target=target)
-        model = ContextModel(self, saved, rows, "cpu")
         # Missing weights are reported now, and not by the first prediction.
-        _ = model.reader
-        return model
+        self.network_of(saved.weights, "cpu")
+        return ContextModel(self, saved, rows, arrays["source"], "cpu")
 
     def saved_type(self) -> type[Saved]:
         """The record of this plugin's hyperparameters."""

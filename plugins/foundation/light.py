@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tabapp.features.arrays import MISSING, UNSEEN, Table
-from tabapp.models.contract import Params, Task
+from tabapp.models.contract import Float32, Params, Task
 from tabapp.weights.pretrained import Pretrained
 
-from .context import ContextPlugin, Reader, Saved
-from .networks import network
+from .context import ContextPlugin
+from .model import Reader, Saved
+from .networks import bytes_of
 
 
 class _Reader:
@@ -26,14 +27,40 @@ class _Reader:
 
         self.saved = saved
         self.classifier: Any = LightPFNClassifier(
-            model=model, device=device, n_estimators=saved.params.n_estimators, random_state=saved.seed
+            model=model,
+            device=device,
+            n_estimators=saved.params.n_estimators,
+            max_context=saved.n_rows,
+            random_state=saved.seed,
         )
         self.classifier.fit(_matrix(rows), rows.target, cat=None)
+        self.n_bytes = bytes_of(self.classifier.members_)
 
     def predict(self, table: Table) -> npt.NDArray[np.floating[Any]]:
         shares = np.zeros((len(table), self.saved.n_classes))
         shares[:, self.classifier.classes_] = self.classifier.predict_proba(_matrix(table))
         return shares
+
+    def attention(self, table: Table) -> list[Float32]:
+        """The attention of the decoder: its mean over the heads and estimators is the weight of each row's class."""
+        import torch
+
+        found: list[Any] = []
+
+        def see(decoder: Any, arguments: tuple[Any, ...]) -> None:
+            keys, _, hidden, _ = arguments
+            n_estimators, n_rows, _ = hidden.shape
+            query = decoder.q(hidden).view(n_estimators, n_rows, decoder.n_heads, decoder.head_dim).transpose(1, 2)
+            query = decoder.scaling(query, keys.shape[2]).float()
+            logits = query @ keys.float().transpose(2, 3) / decoder.head_dim**0.5
+            found.extend(torch.softmax(logits, dim=-1).cpu().numpy())
+
+        hook = self.classifier.fit_net_.decoder.register_forward_pre_hook(see)
+        try:
+            self.predict(table)
+        finally:
+            hook.remove()
+        return [np.asarray(np.mean(found, axis=0), dtype=np.float32)]
 
 
 def _matrix(table: Table) -> npt.NDArray[np.float32]:
@@ -84,19 +111,18 @@ class LightPFN(ContextPlugin):
     def weights_for(self, task: Task, params: Params) -> Pretrained:
         return self.weights[0]
 
-    def read(self, saved: Saved, rows: Table, device: str) -> Reader:
-        def build(path: Path, device: str) -> Any:
-            from safetensors import safe_open
-            from safetensors.torch import load_file
+    def built(self, weights: str, path: Path, device: str) -> Any:
+        from safetensors import safe_open
+        from safetensors.torch import load_file
 
-            with safe_open(path, framework="pt") as file:
-                config = json.loads((file.metadata() or {})["config"])
-            model = _network(config)
-            model.load_state_dict(load_file(path), strict=True)
-            return model.to(device).eval()
+        with safe_open(path, framework="pt") as file:
+            config = json.loads((file.metadata() or {})["config"])
+        model = _network(config)
+        model.load_state_dict(load_file(path), strict=True)
+        return model.to(device).eval()
 
-        model = network(saved.weights, device, self.weights[0].command, build)
-        return _Reader(model, saved, rows, device)
+    def reader(self, network: Any, saved: Saved, rows: Table, device: str) -> Reader:
+        return _Reader(network, saved, rows, device)
 
     def converted(self, weights: str, tensors: Mapping[str, Any], config: Any) -> dict[str, Any]:
         """The weights of a published file.

@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tabapp.features.arrays import MISSING, Table
-from tabapp.models.contract import Params, Shape, Task, Trial
+from tabapp.models.contract import Float32, Params, Shape, Task, Trial
 from tabapp.weights.pretrained import Pretrained
 
-from .context import ContextParams, ContextPlugin, Reader, Saved
-from .networks import network
+from .context import ContextPlugin
+from .model import ContextParams, Reader, Saved
+from .networks import bytes_of
 
 CLASSIFICATION: tuple[Task, ...] = ("binary", "multiclass")
 REGRESSION: tuple[Task, ...] = ("regression",)
@@ -41,6 +42,7 @@ class _Reader:
             self.model.fit(
                 self._features(rows), self._target(rows), num_estimators=saved.params.n_estimators, generator=generator
             )
+        self.n_bytes = bytes_of(vars(self.model).get("_cache"))
 
     def predict(self, table: Table) -> npt.NDArray[np.floating[Any]]:
         import torch
@@ -54,6 +56,27 @@ class _Reader:
         shares = np.zeros((len(table), self.saved.n_classes))
         shares[:, [int(name) for name in names]] = values
         return shares
+
+    def attention(self, table: Table) -> list[Float32]:
+        """The attention of the layers between rows. Their predictions mix it with what each layer computes of the rows."""
+        from sdm.nn import SDPA
+
+        block = next(iter(self.model.models.values())).icl_block
+        found: list[list[Any]] = [[] for _ in block.layers]
+        hooks: list[Any] = []
+        for layer, seen in zip(block.layers, found, strict=True):
+
+            def see(module: Any, _: Any, named: dict[str, Any], seen: list[Any] = seen) -> None:
+                seen.append(_attention_of(module, named["query"], named["key"]))
+
+            attentions = [module for module in layer.modules() if isinstance(module, SDPA)]
+            hooks += [module.register_forward_pre_hook(see, with_kwargs=True) for module in attentions]
+        try:
+            self.predict(table)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return [np.asarray(np.mean(layer, axis=0), dtype=np.float32) for layer in found]
 
     def _features(self, table: Table) -> Any:
         """The columns as the package takes them: numbers with NaN, and the codes of categories as text."""
@@ -83,21 +106,32 @@ class _Reader:
         return TableTensor.from_arrow(pa.table({"target": values}), stypes={"target": kind}, device=self.device)
 
 
+def _attention_of(module: Any, query: Any, key: Any) -> Float32:
+    """(heads, rows, n) attention of one call: queries (..., rows, heads, d) and keys (..., n, heads or fewer, d)."""
+    import torch
+
+    if module.query_scaling is not None:
+        query = module.query_scaling(query, key_len=key.size(-3))
+    key = key.repeat_interleave(query.size(-2) // key.size(-2), dim=-2)
+    scale = query.size(-1) ** -0.5 if module.scale is None else module.scale
+    logits = torch.einsum("...qhd,...khd->...hqk", query.float(), key.float()) * scale
+    shares = torch.softmax(logits, dim=-1)
+    return shares.reshape(-1, *shares.shape[-3:]).mean(dim=0).cpu().numpy()
+
+
 class StructuredPlugin(ContextPlugin):
     """A model of structured-data-models."""
 
-    def read(self, saved: Saved, rows: Table, device: str) -> Reader:
-        wanted = next(each for each in self.weights if each.name == saved.weights.name)
+    def built(self, weights: str, path: Path, device: str) -> Any:
+        from safetensors.torch import load_file
 
-        def build(path: Path, device: str) -> Any:
-            from safetensors.torch import load_file
+        model = self.network(weights, device)
+        task = next(iter(model.models))
+        model.models[task].load_state_dict(load_file(path, device=device), assign=True)
+        return model.eval()
 
-            model = self.network(wanted.name, device)
-            task = next(iter(model.models))
-            model.models[task].load_state_dict(load_file(path, device=device), assign=True)
-            return model.eval()
-
-        return _Reader(network(saved.weights, device, wanted.command, build), saved, rows, device)
+    def reader(self, network: Any, saved: Saved, rows: Table, device: str) -> Reader:
+        return _Reader(network, saved, rows, device)
 
     def network(self, weights: str, device: str) -> Any:
         """The network of a file of weights, with random weights."""

@@ -12,7 +12,7 @@ from tabapp.features.arrays import Table
 from tabapp.models import registry
 from tabapp.models.contract import FittedModel, Shape
 from tabapp.weights import place, store
-from tests.foundation.conftest import SPEC, context_of, some_rows
+from tests.foundation.conftest import SPEC, context_of, randomized, some_rows
 
 pytest.importorskip("lightpfn")
 
@@ -55,6 +55,72 @@ def test_a_row_gets_the_same_answer_alone_in_a_batch_and_after_loading(light: Pa
     assert np.array_equal(loaded.predict(new), together)
     assert loaded.pretrained() == model.pretrained()
     assert sorted(file.suffix for file in (tmp_path / "saved").iterdir()) == [".json", ".safetensors"]
+
+
+def test_a_prediction_of_lightpfn_is_the_mean_of_the_classes_of_its_rows(light: Path, tmp_path: Path) -> None:
+    """Its weights of rows say exactly what its prediction rests on."""
+    train, valid, new = some_rows(90, 3, 0), some_rows(30, 3, 1), some_rows(70, 3, 2)
+    model = fitted("lightpfn", 3, tmp_path, train, valid)
+    stored, rows = model.stored_rows(), train.joined(valid)
+    assert stored is not None
+    assert rows.target is not None
+    shares = stored.shares(new)
+    classes = np.eye(3)[np.asarray(rows.target, dtype=np.int64)[stored.source]]
+    # The decoder adds a small number to each share of a class.
+    assert np.abs(shares @ classes - model.predict(new)).max() < 1e-3
+    found = model.row_neighbors(new, 4)
+    assert found is not None
+    assert np.array_equal(found.weight[:, 0], shares.max(axis=1))
+    assert np.array_equal(found.index[:, 0], stored.source[shares.argmax(axis=1)])
+
+
+def test_rows_of_one_class_predict_that_class(light: Path, tmp_path: Path) -> None:
+    train, valid, new = some_rows(90, 3, 0), some_rows(30, 3, 1), some_rows(5, 3, 2)
+    stored = fitted("lightpfn", 3, tmp_path, train, valid).stored_rows()
+    assert stored is not None
+    target = train.joined(valid).target
+    assert target is not None
+    few = stored.take(np.flatnonzero(target[stored.source] == 1)[:7])
+    assert np.array_equal(few.predict(new), np.tile(np.float32([0, 1, 0]), (5, 1)))
+    assert np.allclose(few.shares(new), 1 / 7)
+
+
+def test_a_context_is_read_once_while_memory_suffices(
+    light: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Models that fit into the memory keep what their network has read, and others read it again for the same answer."""
+    from tabapp_plugins.foundation import networks
+    from tabapp_plugins.foundation.light import LightPFN
+
+    networks.forget()
+    train, valid, new = some_rows(90, 3, 0), some_rows(30, 3, 1), some_rows(70, 3, 2)
+    models = [fitted("lightpfn", 3, tmp_path, train, valid) for _ in range(2)]
+    reads: list[int] = []
+    read = LightPFN.reader
+    monkeypatch.setattr(LightPFN, "reader", lambda *given: (reads.append(1), read(*given))[1])
+    expected = [model.predict(new) for model in models]
+    assert not reads
+    (size,) = set(networks.kept_bytes().values())
+    assert size > 0
+    networks.forget()
+    monkeypatch.setattr(networks, "MOST_KEPT", size * 3 // 2)
+    for _ in range(3):
+        assert all(np.array_equal(model.predict(new), each) for model, each in zip(models, expected, strict=True))
+    # The second model has read its rows for all calls but the first.
+    assert len(reads) == 2
+    assert list(networks.kept_bytes()) == [models[0]]
+
+
+def test_a_fit_past_its_deadline_reads_nothing(light: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    from tabapp_plugins.foundation.light import LightPFN
+
+    plugin = registry.get("lightpfn")
+    monkeypatch.setattr(LightPFN, "reader", lambda *given: pytest.fail("it was read"))
+    late = replace(context_of("binary", 2, tmp_path), soft_deadline=0.0)
+    params = plugin.defaults("binary", Shape(60, 3, 2, 2), "cpu")
+    assert plugin.fit(some_rows(60, 2, 0), some_rows(20, 2, 1), params, late).pretrained() is not None
 
 
 def test_the_context_is_a_stratified_sample_of_the_rows(light: Path, tmp_path: Path) -> None:
@@ -143,6 +209,7 @@ def test_structured_models_equal_their_package(
     for kind, task, n_classes in (("classifier", "classification", 7), ("regressor", "regression", 1)):
         torch.manual_seed(0)
         network = KumoTabular(task=task, size="small", pretrained=False, device="cpu")
+        randomized(network, 0)
         made = tmp_path / f"{kind}.safetensors"
         state = next(iter(network.models.values())).state_dict()
         save_file({key: tensor.clone() for key, tensor in state.items()}, made)
