@@ -65,7 +65,7 @@ class AttentionOfRun:
     _found: dict[tuple[str, int], tuple[ModelAttention | None, str]] = field(
         default_factory=dict[tuple[str, int], tuple[ModelAttention | None, str]]
     )
-    _told: dict[tuple[str, int], ModelAttention | None] = field(
+    _reported: dict[tuple[str, int], ModelAttention | None] = field(
         default_factory=dict[tuple[str, int], ModelAttention | None]
     )
 
@@ -85,23 +85,23 @@ class AttentionOfRun:
         """The attention of each model, beside permutation importances, with a reason where it has none. Models for which the time
         is too short have no event; a further call has more."""
         for candidate in self.candidates:
-            if candidate.key in self._told:
+            if candidate.key in self._reported:
                 continue
             most_rows = self._most_rows(candidate, seconds_left())
             if candidate.key in self._found or most_rows >= LEAST_ROWS:
                 event = event_of(candidate, *self._of(candidate, most_rows), importances)
-                self._told[candidate.key] = event.found
+                self._reported[candidate.key] = event.found
                 yield event
 
     @property
     def found(self) -> list[ModelAttention]:
         """The attention of all models that have an event, in their order."""
-        return [found for found in self._told.values() if found is not None]
+        return [found for found in self._reported.values() if found is not None]
 
     def without_time(self) -> Iterator[AttentionImportancesReady]:
         """The models that had no event, because the time of the run ended before."""
         for candidate in self.candidates:
-            if candidate.key not in self._told:
+            if candidate.key not in self._reported:
                 yield event_of(candidate, None, NO_TIME, ())
 
     def _most_rows(self, candidate: Candidate, seconds: float) -> int:
