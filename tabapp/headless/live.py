@@ -37,10 +37,10 @@ def progress_line(state: RunState, now: float) -> tuple[float, str]:
     progress = progress_of(state, now)
     if progress is None:
         return 0.0, words
-    words += f" · {format_duration(progress.elapsed)} elapsed"
+    words += f" · {format_duration(int(progress.elapsed))} elapsed"
     return (
         progress.share or 0.0,
-        words if progress.left is None else f"{words} · ~{format_duration(progress.left)} left",
+        words if progress.left is None else f"{words} · ~{format_duration(int(progress.left))} left",
     )
 
 

@@ -21,7 +21,7 @@ async def replaying(tmp_path, speed: float, size=WIDE, events=recordings.finishe
 async def test_the_bar_names_a_replay_with_its_speed_and_place_at_every_width(tmp_path):
     for size in (WIDE, NARROW, (200, 50)):
         async with replaying(tmp_path / str(size[0]), 0.1, size) as driver:
-            await driver.sees("REPLAY 0.1x", "├", "●", "0:00 of 1:5", "space pause")
+            await driver.sees("REPLAY 0.1x", "├", "●", "0s of 1m 5", "space pause")
             assert "p Pause" not in driver.text()
             assert "F Finish" not in driver.text()
             assert "x Stop" not in driver.text()
@@ -39,12 +39,12 @@ async def test_a_replay_is_paused_moved_back_and_forward_and_made_faster(tmp_pat
         await driver.sees("‖ paused", "· event 1 of ")
         for _ in range(9):
             await driver.press("right")
-        await driver.sees("1:30 of 1:5")
+        await driver.sees("1m 30s of 1m 5")
         await driver.until(lambda: app.snapshot().state.leaderboard)
         late = app.snapshot().state
         for _ in range(5):
             await driver.press("left")
-        await driver.sees("0:40 of 1:5")
+        await driver.sees("40s of 1m 5")
         await driver.until(is_read)
         assert 0 < app.snapshot().state.seq < late.seq
         assert len(app.snapshot().state.trials) < len(late.trials)

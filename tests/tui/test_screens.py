@@ -172,7 +172,7 @@ async def test_the_columns_can_be_filtered(tmp_path, monkeypatch):
 async def test_run_shows_all_models_whatever_became_of_them(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
         await driver.sees("★ Ensemble", "0.8829", "±0.0200", "◆ 3 members", "CatBoost #1", "✓ 4 trials  ◆", "✗ failed")
-        await driver.sees("trial 3 · fold 1/5", "– skipped", "62%", "~0:45 left", "5 models · best 0.8829 · +0.0123")
+        await driver.sees("trial 3 · fold 1/5", "– skipped", "62%", "~45s left", "5 models · best 0.8829 · +0.0123")
         await driver.sees("LightGBM #3 0.8603")
 
 

@@ -126,9 +126,9 @@ class Header(ClickableLine):
             parts.append(Content.styled("‖ paused  ", "bold $warning"))
         elif state.stage != "fitting":
             parts.append(Content.styled(FIT_STAGES[state.stage] + "  ", "$primary"))
-        time = format_duration(progress.elapsed) + (" elapsed" if wide else "")
+        time = format_duration(int(progress.elapsed)) + (" elapsed" if wide else "")
         if progress.left is not None:
-            time += f" · ~{format_duration(progress.left)} left"
+            time += f" · ~{format_duration(int(progress.left))} left"
         if wide and state.plan is not None:
             time += f" · {count(state.plan.workers, 'worker')}"
         parts.append(Content.styled(time, MUTED))
@@ -246,7 +246,7 @@ class ReplayBar(ClickableLine):
         left = Content.assemble(
             (f" REPLAY {place.speed:g}x ", "bold $background on $accent"), (f" {state} ", "$accent")
         )
-        time = f" {format_duration(place.position)} of {format_duration(place.length)} "
+        time = f" {format_duration(int(place.position))} of {format_duration(int(place.length))} "
         shown_keys = {action.id: action.shown_key for action in ACTIONS if action.scope == "replay"}
         keys = [_key(" ".join(shown_keys[name] for name in names), word) for names, word in TRANSPORT]
         room = self.size.width - left.cell_length - len(time)

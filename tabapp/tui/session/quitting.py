@@ -67,7 +67,7 @@ class Quitting:
         facts = [f"{progress.share:.0%}"] if in_progress and progress is not None and progress.share is not None else []
         facts += [f"best {best_text(state)}"] if state.best is not None else []
         if in_progress and progress is not None and progress.left is not None:
-            facts.append(f"~{format_duration(progress.left)} left")
+            facts.append(f"~{format_duration(int(progress.left))} left")
         if pending := self._app.analyses.pending:
             facts.append(f"{count(len(pending), 'queued analysis', 'queued analyses')} would be dropped")
         # The id without its date identifies the run and is easy to remember. The message wraps a command of any length.

@@ -259,5 +259,5 @@ def one_line_status(snapshot: Snapshot) -> str:
     if state.best is not None:
         words.append(f"{best_text(state)} {state.best.title}")
     if progress is not None and progress.left is not None:
-        words.append(f"~{format_duration(progress.left)} left")
+        words.append(f"~{format_duration(int(progress.left))} left")
     return " · ".join(words)

@@ -157,7 +157,7 @@ def _chart(runs: Sequence[RunDescription], width: int, height: int) -> list[Cont
         for row, label in enumerate(labels)
     ]
     right = format_duration(end)
-    axis = f"{'':>{len(labels[0])}}  0:00{right:>{max(1, across - 4)}}"
+    axis = f"{'':>{len(labels[0])}}  0s{right:>{max(1, across - 2)}}"
     return [*lines, Content.styled(axis, MUTED)]
 
 

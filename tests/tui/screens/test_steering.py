@@ -108,7 +108,7 @@ async def test_the_run_gets_more_time_and_less_again(tmp_path, monkeypatch, size
             ev.StageChanged(t=recordings.START + 76, stage="fitting", deadline=recordings.DEADLINE + 300)
         )
         assert driver.text().splitlines()[0] != before
-        await driver.sees("~5:45 left")
+        await driver.sees("~5m 45s left")
 
 
 async def test_a_run_without_a_time_limit_cannot_get_more_time(tmp_path, monkeypatch):

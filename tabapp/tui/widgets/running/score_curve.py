@@ -98,7 +98,7 @@ def _marks(facts: CurveFacts, room: int) -> str:
 def _times(end: float, room: int) -> str:
     """The axis of time, with its end and as many places between as there is room for."""
     n_places = max(1, min(4, room // 14))
-    line = "0:00"
+    line = "0s"
     for place in range(1, n_places + 1):
         text = format_duration(end * place / n_places)
         at = round(room * place / n_places) - (len(text) if place == n_places else len(text) // 2)
