@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tabapp.features.arrays import MISSING, Table
 from tabapp.models.contract import Float32, Params, Shape, Task, Trial
-from tabapp.weights.pretrained import Pretrained
+from tabapp.weights.pretrained import BRANCH, Pretrained
 
 from .context import ContextPlugin
 from .model import ContextParams, Reader, Saved
@@ -37,6 +37,8 @@ class _Reader:
         self.saved, self.device = saved, device
         # The weights are shared, the cache of the context is not.
         self.model = copy.copy(model)
+        # The package computes in single precision, which would round targets with a large offset.
+        self.offset = float(np.mean(rows.target)) if saved.task == "regression" and rows.target is not None else 0.0
         generator = torch.Generator(device).manual_seed(saved.seed)
         with torch.inference_mode():
             self.model.fit(
@@ -51,7 +53,7 @@ class _Reader:
             output = self.model.predict(self._features(table))
         values: npt.NDArray[Any] = output.numerical.float().cpu().numpy().astype(np.float64)
         if self.saved.task == "regression":
-            return values.mean(axis=1)
+            return values.mean(axis=1) + self.offset
         names = next(names for stype, names in output.columns.items() if str(stype) == "numerical")
         shares = np.zeros((len(table), self.saved.n_classes))
         shares[:, [int(name) for name in names]] = values
@@ -101,7 +103,7 @@ class _Reader:
 
         assert table.target is not None
         is_number = self.saved.task == "regression"
-        values = pa.array(table.target if is_number else [str(code) for code in table.target.tolist()])
+        values = pa.array(table.target - self.offset if is_number else [str(code) for code in table.target.tolist()])
         kind = "numerical" if is_number else "categorical"
         return TableTensor.from_arrow(pa.table({"target": values}), stypes={"target": kind}, device=self.device)
 
@@ -240,7 +242,7 @@ class TabICL(StructuredPlugin):
             group="tabicl",
             tasks=tasks,
             repository="jingang/TabICL",
-            revision="main",
+            revision=BRANCH,
             files=(f"tabicl-{kind}-v2-20260212.ckpt",),
             license="BSD-3-Clause",
             license_url="https://huggingface.co/jingang/TabICL",
