@@ -22,6 +22,10 @@ _SPARE = 3
 """Disk space that a conversion needs, in sizes of the file."""
 
 
+class UnusableFile(UsageError):
+    """A file does not have the weights that it should."""
+
+
 def add(plugin: str, wanted: Pretrained, path: Path, *, replace: bool = False) -> store.Installed:
     """Read a file of weights in a confined process, and keep its arrays as safetensors.
 
@@ -77,14 +81,15 @@ def _converted(plugin: str, name: str, path: Path, config: Path | None, folder: 
     """The safetensors file that a confined process makes of a file of weights.
 
     Raises:
-        UsageError: the file cannot be used.
+        UnusableFile: the file cannot be used.
     """
     command = module_command(
         "tabapp.processes.weights_reader",
         plugin,
         name,
-        str(path.resolve()),
-        str(config.resolve()) if config else "",
+        # Not resolved: in the Hugging Face cache, they are links to files without a suffix.
+        str(path.absolute()),
+        str(config.absolute()) if config else "",
         str(folder),
     )
     try:
@@ -104,5 +109,5 @@ def _converted(plugin: str, name: str, path: Path, config: Path | None, folder: 
         problem = "the process that reads it has died"
     made = folder / "weights.safetensors"
     if problem or not made.stat().st_size:
-        raise UsageError(f"{path} cannot be used as {name}: {problem or 'nothing was written'}.")
+        raise UnusableFile(f"{path} cannot be used as {name}: {problem or 'nothing was written'}.")
     return made

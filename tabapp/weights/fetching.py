@@ -13,6 +13,7 @@ OFFLINE = "HF_HUB_OFFLINE"
 
 def cached(wanted: Pretrained) -> Path | None:
     """The file of weights in the user's Hugging Face cache; None if it, or its configuration, is not there. Connects to nothing."""
+    _without_telemetry()
     from huggingface_hub import try_to_load_from_cache
 
     found = [try_to_load_from_cache(wanted.repository, file, revision=wanted.revision) for file in wanted.files]
@@ -44,3 +45,8 @@ def download(wanted: Pretrained) -> Path:
             f"and use `tabapp weights add PATH`."
         ) from None
     return Path(paths[0])
+
+
+def _without_telemetry() -> None:
+    """Keep the library from sending what it knows of the machine; it reads the variable when it is imported."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")

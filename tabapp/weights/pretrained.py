@@ -8,6 +8,9 @@ import msgspec
 
 from tabapp.task import Task
 
+BRANCH = "main"
+"""The revision whose content its authors may replace."""
+
 
 @dataclass(frozen=True)
 class Pretrained:
@@ -17,7 +20,8 @@ class Pretrained:
         name: identifier of the file, such as "kumo-small-classifier": letters, digits and hyphens.
         group: what a user fetches at once, such as "kumo-small".
         tasks: tasks that the network with these weights can predict.
-        repository, revision: where it is published on the Hugging Face Hub, and the pinned version.
+        repository, revision: where it is published on the Hugging Face Hub, and the version: a tag or commit, or `BRANCH` where
+            the authors name none.
         files: names in the repository; the first has the weights, a second one the configuration of the network.
         license: SPDX identifier or name of the license of the weights.
         license_url: where the license can be read.
@@ -38,6 +42,11 @@ class Pretrained:
     def n_bytes(self) -> int:
         """Size of the weights in single precision."""
         return 4 * self.n_parameters
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether the revision names one version of the file."""
+        return self.revision != BRANCH
 
     @property
     def command(self) -> str:

@@ -43,6 +43,12 @@ def light_weights() -> Any:
     return plugin.weights[0]
 
 
+def light_plugin() -> Any:
+    plugin = registry.find("lightpfn").plugin
+    assert plugin is not None
+    return plugin
+
+
 def run(*arguments: str) -> str:
     result = CliRunner().invoke(weights, [str(each) for each in arguments], catch_exceptions=False)
     return result.output
@@ -138,6 +144,34 @@ def test_files_of_other_networks_and_missing_parts_are_refused(weights_folder: P
         run("add", str(file.rename(tmp_path / "unknown.safetensors")))
     with pytest.raises(UsageError, match="did you mean 'kumo-small'"):
         run("fetch", "kumo-smale", "--accept")
+
+
+def test_a_header_of_two_gigabytes_is_refused_without_reading_it(weights_folder: Path, tmp_path: Path) -> None:
+    file = published_light(tmp_path / "copied")
+    with file.open("r+b") as opened:
+        opened.write((2 * 2**30).to_bytes(8, "little"))
+        opened.truncate(2 * 2**30 + 8)
+    started = time.monotonic()
+    made, problem = converted(light_plugin(), "lightpfn-classifier", file, file.with_name("config.json"))
+    assert (made, bool(problem)) == (b"", True)
+    assert time.monotonic() - started < 30
+
+
+def test_weights_of_a_newer_network_are_refused(weights_folder: Path, tmp_path: Path) -> None:
+    """They have more arrays, or options that the installed package does not know."""
+    from safetensors.torch import load_file, save_file
+
+    file = published_light(tmp_path / "copied")
+    arrays = load_file(file)
+    save_file(arrays | {"icl.gate": torch.ones(2)}, file)
+    with pytest.raises(UsageError, match=r"does not have the weights of this network \('icl\.gate' differs\)"):
+        add("lightpfn", light_weights(), file)
+    save_file(arrays, file)
+    config = file.with_name("config.json")
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"gated": True}))
+    with pytest.raises(UsageError, match="its configuration is not one of this network"):
+        add("lightpfn", light_weights(), file)
+    assert not list(weights_folder.iterdir())
 
 
 def test_a_full_disk_is_reported_before_the_conversion(

@@ -74,7 +74,7 @@ def add_weights(path: Path, name: str | None, replace: bool) -> int:
 @click.option("--replace", is_flag=True, help="Replace other weights of the same name.")
 def fetch(name: str, accept: bool, replace: bool) -> int:
     """Download weights and install them. NAME is a row of the list, or a group such as kumo-small."""
-    from tabapp.weights.adding import add
+    from tabapp.weights.adding import UnusableFile, add
     from tabapp.weights.fetching import download
 
     chosen = [(plugin, each) for plugin, each in _known() if name in (each.group, each.name)]
@@ -85,6 +85,11 @@ def fetch(name: str, accept: bool, replace: bool) -> int:
     echo(
         f"{name}: {size:,.0f} MB from {first.repository}, revision {first.revision}. License: {first.license}, {first.license_url}"
     )
+    if not first.is_pinned:
+        echo(
+            "Its authors name no version, so this revision is not pinned: a later download may be another file. The names and "
+            "shapes of its arrays are compared with the network; compare the SHA-256 below with that of another machine."
+        )
     if not accept:
         if not sys.stdin.isatty():
             raise UsageError("Read the license, and add --accept to download the weights.")
@@ -93,7 +98,12 @@ def fetch(name: str, accept: bool, replace: bool) -> int:
     if find_spec("huggingface_hub") is None:
         raise UsageError("Downloads need the package huggingface_hub: pip install 'tabapp[foundation]'.")
     for plugin, each in chosen:
-        _say_installed(add(plugin, each, download(each), replace=replace))
+        path = download(each)
+        try:
+            record = add(plugin, each, path, replace=replace)
+        except UnusableFile as error:
+            raise UsageError(f"{error} Remove it from the Hugging Face cache, and fetch it again.") from None
+        _say_installed(record)
     return 0
 
 
