@@ -23,6 +23,9 @@ def pretrained_models() -> list[str]:
 
 
 def main() -> int:
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        return 0
     rivals = import_module("benchmarks.product.rivals")
     names = pretrained_models()
     usable = [name for name in names if registry.find(name).reason is None]
