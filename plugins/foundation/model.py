@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -26,9 +26,6 @@ from tabapp.models.contract import (
 from tabapp.weights.pretrained import UsedWeights
 
 from .networks import may_keep
-
-if TYPE_CHECKING:
-    from .context import ContextPlugin
 
 MODEL, ROWS = "model.json", "context.safetensors"
 BATCH = 64
@@ -66,6 +63,14 @@ class Saved(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     weights: UsedWeights
 
 
+class Readers(Protocol):
+    """The plugin of a model, as the model needs it."""
+
+    def read(self, saved: Saved, rows: Table, device: str) -> Reader:
+        """The network after it has read the context."""
+        ...
+
+
 class Reader(Protocol):
     """A pre-trained network that has read a context."""
 
@@ -91,9 +96,7 @@ class ContextModel(FittedModel):
         source: (n,) int64 positions of these rows among those passed to `fit`.
     """
 
-    def __init__(
-        self, plugin: ContextPlugin, saved: Saved, rows: Table, source: npt.NDArray[np.int64], device: str
-    ) -> None:
+    def __init__(self, plugin: Readers, saved: Saved, rows: Table, source: npt.NDArray[np.int64], device: str) -> None:
         self.plugin, self.saved, self.rows, self.source = plugin, saved, rows, source
         self.device = device
         self._reader: Reader | None = None

@@ -407,7 +407,7 @@ async def test_explain_without_attention_shows_permutation_alone(tmp_path, monke
 @pytest.mark.parametrize(
     ("screen", "texts"),
     [
-        ("1", ["Leaderboard", "out of fold"]),
+        ("1", ["Under the cursor", "place on the leaderboard"]),
         ("2", ["Columns", "histogram"]),
         ("5", ["Importance", "shuffles a column"]),
     ],

@@ -47,7 +47,7 @@ from tabapp.run.record.undefined import defined
 TICK_SECONDS, MOST_TICK_SECONDS = 0.03, 0.1
 """Time between two looks at what has changed: the second, or until a fit sends a message, while all workers are busy."""
 ASK_AGAIN_SECONDS = 0.25
-"""Pause until the scheduler is asked again if it had no fit for a free worker, and nothing has changed but the time."""
+"""Pause until the scheduler is asked again if it had no fit for a free worker, and nothing but the time has changed."""
 LONG_FIT_SECONDS = 3.0
 """After this time in a first fit, the other models load beside it: on 16,000 rows of 26 classes, first fits take 17 s."""
 MOST_LOST = 10
@@ -161,10 +161,9 @@ class Conductor:
         plan = self._plan
         named = {model.name for model in plan.models if model.named}
         for name in names:
-            plugin, fixed = registry.get(name), plan.fixed_values(name)
-            self._plugins[name] = plugin
-            record = record_of(plugin, plan.task, self._shape, plan.device, fixed, is_named=name in named)
-            self.competition.add_model(record)
+            plugin = self._plugins[name] = registry.get(name)
+            facts = (plan.task, self._shape, plan.device, plan.fixed_values(name))
+            self.competition.add_model(record_of(plugin, *facts, is_named=name in named))
             self._executor.prepare(self._libraries_of(plugin))
             self._trials.add_model(plugin, self.competition, self.board)
         self._steering.recall(names)

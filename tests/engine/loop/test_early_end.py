@@ -69,7 +69,8 @@ def end(engine: Engine, config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> l
     # Models that are not real make no bundle and have no importances.
     written: list[BundleContents] = []
     monkeypatch.setattr(Finish, "_averaged", lambda self, selected: selected)
-    monkeypatch.setattr(Finish, "_explain", lambda self, selected: (None, ()))
+    monkeypatch.setattr(Finish, "_explain", lambda self, selected: None)
+    monkeypatch.setattr(Finish, "_remaining_attention", lambda self, importances, interrupted: ())
     monkeypatch.setattr(finish, "write_bundle", lambda path, contents: written.append(contents))
     monkeypatch.setattr(finish, "copy_bundle", lambda folder, config, emit: (folder.bundle, ""))
     over = Clock(60.0, 60.0)
