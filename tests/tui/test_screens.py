@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from tabapp.run.protocol.exporting import Compared, ExportOptions, ExportRow
 from tabapp.run.record import events as ev
@@ -286,6 +286,18 @@ async def test_nothing_can_be_asked_of_a_run_that_has_ended(tmp_path, monkeypatc
 
 
 # Export
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".HTML"])
+async def test_a_run_in_progress_exports_nothing_but_a_bundle(tmp_path, monkeypatch, suffix):
+    monkeypatch.chdir(tmp_path)
+    async with drive(tmp_path / "runs", monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press("e")
+        await wait_for(driver, Ask)
+        driver.app.screen.query_one(Input).value = f"early{suffix}"
+        await driver.press("enter")
+        await driver.sees("written once the run has ended")
+        assert not Path(f"early{suffix}").exists()
 
 
 async def test_export_copies_the_bundle(tmp_path, monkeypatch):

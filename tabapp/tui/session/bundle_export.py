@@ -79,7 +79,16 @@ def _ask_for_preview(app: Host) -> None:
     default = f"./{Path(app.config.data).name.split('.')[0]}-preliminary.tabapp"
     asked: set[Path] = set()
     message = "The run continues, so this bundle is preliminary: it has the best models so far. Write it to"
-    dialog = Ask("Export a preliminary bundle", message, default, lambda text: _checked(app, text, default, asked))
+
+    def checked(text: str) -> str:
+        from tabapp.report.write import FORMATS
+
+        suffix = typed_path(text).suffix.lower()
+        if suffix in FORMS or suffix in FORMATS:
+            raise UsageError(f"A {suffix} file is written once the run has ended; write a path like {default}.")
+        return _checked(app, text, default, asked)
+
+    dialog = Ask("Export a preliminary bundle", message, default, checked)
 
     def export(path: str | None) -> None:
         if path is not None:
