@@ -136,15 +136,17 @@ def main() -> int:
     tables = read_tables(options.data, options.tables.split(",") if options.tables else None)
     results = results_in(options.out)
     cores = sorted(os.sched_getaffinity(0))
-    halves = dict(zip(SIDES, (cores[: len(cores) // 2], cores[len(cores) // 2 :]), strict=True))
+    halves = (cores[: len(cores) // 2], cores[len(cores) // 2 :])
     for draw in options.draws:
+        # The sides change places, in case one half is slower.
+        places = dict(zip(SIDES, halves if draw % 2 == 0 else halves[::-1], strict=True))
         for table in tables:
             keys = {side: f"{table.name}|{side}|{draw}" for side in SIDES}
             if all("score" in results.get(key, {}) for key in keys.values()):
                 continue
             rows = draw_of(table, draw)
             with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-                runs = {side: pool.submit(run, side, halves[side], rows, table.name, options) for side in SIDES}
+                runs = {side: pool.submit(run, side, places[side], rows, table.name, options) for side in SIDES}
                 for side, future in runs.items():
                     results[keys[side]] = future.result()
                     keep_results(options.out, results, keys[side])

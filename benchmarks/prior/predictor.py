@@ -78,6 +78,11 @@ class Context:
             known = torch.from_numpy(names[labels]).unsqueeze(0)
             self._passes.append((columns, names, known, network.read(cells[:, :, columns], known)))
 
+    @property
+    def memories(self) -> list[list[Memory]]:
+        """What the network keeps of the rows in each pass."""
+        return [memories for *_, memories in self._passes]
+
     @torch.inference_mode()
     def predict(self, query: NDArray[np.float64]) -> NDArray[np.float64]:
         """(rows, n_classes) probabilities, averaged over permutations of columns and classes.
