@@ -95,7 +95,7 @@ def members_of(folder: Path) -> dict[str, Any]:
     rows = {row["model"]: row for row in board}
     own = rows.get("prior_fitted")
     return {
-        "weight": (own or {}).get("weight"),
+        "weight": (own or {}).get("in_ensemble"),
         "own": (own or {}).get("score"),
         "models": sum(row.get("score") is not None for row in board),
     }

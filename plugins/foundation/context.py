@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from tabapp import metrics
+from tabapp.errors import UsageError
 from tabapp.features.arrays import FeatureRecipe, Table
 from tabapp.features.saved import demand, is_within, read_arrays
 from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Plugin, Shape, Task, Trial
@@ -22,9 +22,6 @@ from .._shared.constant import ConstantModel
 from .._shared.target import target_of
 from .model import MODEL, ROWS, ContextModel, ContextParams, Reader, Saved
 from .networks import network
-
-REPORTED = 256
-"""Early-stopping rows whose score is reported."""
 
 
 class ContextPlugin(Plugin):
@@ -40,6 +37,7 @@ class ContextPlugin(Plugin):
     family = "deep"
     uses_device = True
     contains_training_rows = True
+    trains_nothing = True
     predicts_from_rows = True
     params_type = ContextParams
     most_classes: ClassVar[int | None] = 10
@@ -124,19 +122,16 @@ class ContextPlugin(Plugin):
         return Cost(seconds=1.0 + params.n_estimators * per_estimator / faster, n_bytes=200_000_000 + n_bytes)
 
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
-        """Report the score of one estimator on the early-stopping rows, and then keep those too."""
-        assert isinstance(params, ContextParams)
-        rows = valid.take(slice(0, REPORTED))
-        if len(rows) and context.seconds_left() > 0:
-            probe = self.keep(train, msgspec.structs.replace(params, n_estimators=1), context)
-            scored = metrics.score(context.metric, target_of(rows), probe.predict(rows), rows.weight)
-            context.report(1, scored)
-        return self.keep(train.joined(valid), params, context)
+        """Keep all rows, those for early stopping included, and read them: predictions follow."""
+        model = self.keep(train.joined(valid), params, context)
+        if isinstance(model, ContextModel) and context.seconds_left() > 0:
+            model.read()
+        return model
 
     def refit(
         self, train: Table, params: Params, summaries: Sequence[Mapping[str, Any]], context: FitContext
     ) -> FittedModel:
-        """Keep all rows."""
+        """Keep all rows, which are read for the first prediction."""
         return self.keep(train, params, context)
 
     def keep(self, rows: Table, params: Params, context: FitContext) -> FittedModel:
@@ -147,7 +142,7 @@ class ContextPlugin(Plugin):
         wanted = self.weights_for(context.task, params)
         record = store.find(wanted.name)
         if record is None:
-            raise ValueError(f"the weights {wanted.name} are not installed: `{wanted.command}`")
+            raise UsageError(f"The weights {wanted.name} are not installed. Install them with `{wanted.command}`.")
         weights = UsedWeights(name=record.name, sha256=record.sha256, n_bytes=record.n_bytes, license=record.license)
         chosen = chosen_rows(rows, params.max_context, context)
         saved = Saved(
@@ -160,11 +155,7 @@ class ContextPlugin(Plugin):
             seed=context.seed,
             weights=weights,
         )
-        model = ContextModel(self, saved, rows.take(chosen), chosen.astype(np.int64), context.device)
-        if context.seconds_left() > 0:
-            # The time of a fit is that of reading its rows.
-            model.read()
-        return model
+        return ContextModel(self, saved, rows.take(chosen), chosen.astype(np.int64), context.device)
 
     def load(self, folder: Path) -> FittedModel:
         if (constant := ConstantModel.load(folder)) is not None:

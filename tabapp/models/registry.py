@@ -130,6 +130,12 @@ def get(name: str) -> Plugin:
     return found.plugin
 
 
+def trains_nothing(name: str) -> bool:
+    """Whether a model trains nothing, as `Plugin` has it; False for a model that is not installed."""
+    plugin = MODELS.find(name).plugin
+    return plugin is not None and plugin.trains_nothing
+
+
 def get_to_load(name: str) -> Plugin:
     """A plugin that can load a model; the bundle of the model may contain the weights that are not installed.
 

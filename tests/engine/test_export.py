@@ -83,7 +83,7 @@ def test_a_refitted_bundle_has_one_model_of_each_candidate_trained_on_all_rows(f
 def test_refitted_boosters_have_the_mean_number_of_trees_of_the_folds(folder, tmp_path):
     run = FinishedRun(folder)
     boosted = next(c for (model, _), c in run.candidates.items() if model == "lightgbm")
-    source = export.Refitter(run, tmp_path).refit(boosted, 1.0)
+    source = export.Refitter(run.models, tmp_path).refit(boosted, 1.0)
     facts = json.loads((source.folds[0].model / "model.json").read_text())["facts"]
     trees = [result.summary["trees"] for result in boosted.results.values()]
     assert facts == {"trees": round(sum(trees) / len(trees)), "refit": True}

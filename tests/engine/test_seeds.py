@@ -63,7 +63,7 @@ def test_every_seed_of_the_members_is_in_the_bundle(run: RunFolder) -> None:
 def test_every_seed_is_trained_again_on_all_rows(run: RunFolder, tmp_path: Path) -> None:
     finished = FinishedRun(run, tmp_path / "scratch")
     ((member, weight),) = finished.members
-    source = Refitter(finished, tmp_path).refit(member, weight)
+    source = Refitter(finished.models, tmp_path).refit(member, weight)
     first, second = source.folds
     assert (first.seed, second.seed) == (0, 1)
     contents = [{p.name: p.read_bytes() for p in each.model.iterdir()} for each in (first, second)]

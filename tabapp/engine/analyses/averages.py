@@ -12,6 +12,7 @@ from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.fit.numbering import UsableRows
 from tabapp.engine.loop.fold_models import FoldModels
 from tabapp.ensemble.averaging import LEAST_FOLDS, NO_AVERAGING, Averaging, averaging_of
+from tabapp.models import registry
 
 MOST_ROWS, MOST_CELLS = 1_000, 20_000
 """Rows on which the models are compared, and rows times classes."""
@@ -33,18 +34,25 @@ def averaging_of_ensemble(
     """
     data, plan = models.data, models.plan
     folds = sorted(members[0][0].results)
-    if len(folds) < LEAST_FOLDS:
+    averaged = [not registry.trains_nothing(candidate.model) for candidate, _ in members]
+    if len(folds) < LEAST_FOLDS or not any(averaged):
         return NO_AVERAGING
     n_rows = min(len(scored), MOST_ROWS, MOST_CELLS // max(1, plan.n_classes))
     drawn = np.random.default_rng(plan.seed).choice(len(scored), n_rows, replace=False)
     rows = scored.at(np.sort(drawn))
     predictions: list[npt.NDArray[np.float64]] = []
+    # One model with all rows stands in the bundle for the folds of a model that trains nothing.
+    single = np.zeros(1)
+    for (candidate, weight), is_averaged in zip(members, averaged, strict=True):
+        if not is_averaged:
+            single = single + weight * models.out_of_fold(candidate, rows).astype(np.float64)
     for fold in folds:
-        blended = np.zeros(1)
-        for candidate, weight in members:
+        blended = single
+        for (candidate, weight), is_averaged in zip(members, averaged, strict=True):
             if deadline is not None and time.monotonic() > deadline:
                 return NO_AVERAGING
-            blended = blended + weight * models.predict(candidate, fold, rows).astype(np.float64)
+            if is_averaged:
+                blended = blended + weight * models.predict(candidate, fold, rows).astype(np.float64)
         predictions.append(blended)
     own = np.searchsorted(folds, rows.of(data.fold))
     return averaging_of(np.stack(predictions), own, rows.of(data.target), rows.of(data.weight), seed=plan.seed)

@@ -52,7 +52,7 @@ def find_dependence(
     within = strata_of(columns, association, data.frame, chosen)
     if not groups and not within:
         return None
-    folds = models.with_held_out(candidate)
+    folds = models.with_held_out(candidate, deadline)
     n_jobs = plan.workers * plan.n_threads
     together = permutation_importance(
         folds, plan.metric, groups, seed=plan.seed, n_repeats=REPEATS, n_jobs=n_jobs, max_rows=MOST_ROWS, deadline=deadline
@@ -95,7 +95,7 @@ def find_interactions(
         return None
     classes = models.data.schema.classes
     code = max(0, len(classes) - 1)
-    folds = models.with_typed_rows(candidate, INTERACTION_ROWS)
+    folds = models.with_typed_rows(candidate, INTERACTION_ROWS, deadline)
     found = interactions(folds, columns, code, seed=models.plan.seed, deadline=deadline)
     if not found:
         return None

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from tabapp import files
 from tabapp.bundle.files.contents import Contents, open_bundle
-from tabapp.bundle.writing.write import CandidateSource
 from tabapp.engine.fit.candidates import Candidate, Scorer, read_further_seeds, read_results
 from tabapp.engine.fit.features import RunFeatures
 from tabapp.engine.fit.numbering import UsableRows
@@ -203,11 +202,6 @@ class FinishedRun:
             raise UsageError(f"The run {self.folder.run} has no score of the model {model!r}.")
         with damage_as_error(self.folder):
             return self._member(model, row.trial or 0)
-
-    def source_of(self, candidate: Candidate, weight: float) -> CandidateSource:
-        """The models of the folds of a candidate."""
-        with damage_as_error(self.folder):
-            return self.models.source(candidate, weight)
 
     def _ensemble(self) -> ev.EnsembleChanged | None:
         """The final ensemble, or the best one so far of a run that has not finished."""

@@ -52,7 +52,7 @@ def compute_importances(
     data, plan, loss = models.data, models.plan, competition.loss_of
     winner = min(best, key=lambda candidate: (-len(candidate.results), loss(candidate)))
     columns = [column.name for column in data.schema.inputs]
-    folds = models.with_held_out(winner)
+    folds = models.with_held_out(winner, deadline)
     order = None
     if deadline is not None:
         order = promising_order(folds, columns, plan.task != "regression", lambda: _training_rows(models, winner))

@@ -56,7 +56,7 @@ def find_effects(
     if candidate is None:
         return None
     names = [row.feature for row in importances.rows if row.permutation > 0 and not row.unstable][:MOST_EFFECTS]
-    data, folds = models.data, models.with_typed_rows(candidate, EFFECT_ROWS)
+    data, folds = models.data, models.with_typed_rows(candidate, EFFECT_ROWS, deadline)
     columns = [data.schema.column(name) for name in names]
     found = effects(folds, columns, data.frame, data.schema.classes, deadline=deadline)
     if not found:

@@ -21,10 +21,10 @@ from tabapp.bundle.prediction.load import load_bundle
 from tabapp.bundle.writing.half_precision import in_half_precision
 from tabapp.bundle.writing.write import BundleContents, CandidateSource, write_bundle
 from tabapp.engine.analyses.averages import averaging_of_ensemble
-from tabapp.engine.analyses.finished_run import FinishedRun
+from tabapp.engine.analyses.finished_run import FinishedRun, damage_as_error
 from tabapp.engine.finish.distill import distill
 from tabapp.engine.finish.reduced import train_reduced
-from tabapp.engine.finish.refit import Refitter
+from tabapp.engine.finish.refit import Refitter, sources_of
 from tabapp.engine.finish.speed import Speeds, pool_of, processor_ms, select_within, timing_rows
 from tabapp.engine.finish.thresholds import threshold_for
 from tabapp.engine.loop.board import Selected, select_ensemble
@@ -110,7 +110,7 @@ def _rebuilt(
     run: FinishedRun, options: messages.ExportOptions, place: Path, stage: Callable[[str], None]
 ) -> tuple[list[CandidateSource], _Scores, str]:
     """The models of the new bundle, their scores, and how they were made in words."""
-    refitter = Refitter(run, place)
+    refitter = Refitter(run.models, place)
     if options.distill is not None:
         teacher = _selected(run, [candidate for candidate, _ in run.members])
         student = distill(run, teacher, options.distill, refitter, stage)
@@ -132,7 +132,8 @@ def _rebuilt(
         scores = _scores(run, selected.prediction, selected.covered, stage, selected)
         how = f"selected to predict {options.limit_rows:,} rows within {options.limit_ms:g} ms"
     if not options.refit:
-        return [run.source_of(candidate, weight) for candidate, weight in members], scores, how
+        with damage_as_error(run.folder):
+            return sources_of(run.models, members, place), scores, how
     sources: list[CandidateSource] = []
     for candidate, weight in members:
         stage(f"training {candidate.model} on all rows")

@@ -13,8 +13,9 @@ from tabapp import files, metrics
 from tabapp.bundle.files.records import MetricValue
 from tabapp.bundle.prediction.evaluate import metric_value
 from tabapp.bundle.prediction.intervals import fit_intervals
-from tabapp.bundle.writing.write import BundleContents, write_bundle
+from tabapp.bundle.writing.write import BundleContents, CandidateSource, write_bundle
 from tabapp.engine.analyses.finished_run import FinishedRun
+from tabapp.engine.finish.refit import sources_of
 from tabapp.engine.loop.board import Selected, select_ensemble
 from tabapp.engine.plan.write_rows import read_sample
 from tabapp.errors import UsageError
@@ -41,7 +42,7 @@ def write_preview(folder: RunFolder, out: Path, stage: Callable[[str], None]) ->
             raise UsageError(f"No model of the run {folder.run} has a score yet. Try again after the first model.")
         stage("writing the preliminary bundle")
         new = Path(name) / "preview.tabapp"
-        write_bundle(new, _contents(run, selected))
+        write_bundle(new, _contents(run, selected, sources_of(run.models, selected.members, Path(name))))
         try:
             files.write_bytes(out, files.read_regular(new), shared=True)
         except OSError as error:
@@ -56,7 +57,7 @@ def write_preview(folder: RunFolder, out: Path, stage: Callable[[str], None]) ->
     )
 
 
-def _contents(run: FinishedRun, selected: Selected) -> BundleContents:
+def _contents(run: FinishedRun, selected: Selected, sources: list[CandidateSource]) -> BundleContents:
     truth, weight = run.scorer.target[selected.covered], run.scorer.weight
     weight = None if weight is None else weight[selected.covered]
     values: list[MetricValue] = []
@@ -75,7 +76,7 @@ def _contents(run: FinishedRun, selected: Selected) -> BundleContents:
         seed=run.plan.seed,
         data=files.read_json(run.folder.data / "fingerprint.json"),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        candidates=[run.models.source(*member) for member in selected.members],
+        candidates=sources,
         sample=read_sample(run.folder),
         targets=run.data.target_by_number,
         calibration=selected.calibration_of_mean,

@@ -1,8 +1,8 @@
-"""Train models on all rows of a finished run, for as long as the models of the folds were trained."""
+"""Train models on all rows of a run, for as long as the models of the folds were trained."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tabapp.bundle.writing.write import CandidateSource, FoldSource
-from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.fit.features import ALL_ROWS, Features, recipe_id
 from tabapp.engine.fit.fold_task import FoldTask
 from tabapp.engine.fit.numbering import UsableRows
+from tabapp.engine.loop.fold_models import FoldModels
 from tabapp.engine.machine.devices import available_cores
 from tabapp.features.arrays import FeatureRecipe
 from tabapp.models import registry
@@ -28,8 +28,8 @@ class Refitter:
         folder: an empty folder for models and features.
     """
 
-    def __init__(self, run: FinishedRun, folder: Path) -> None:
-        self._run, self._folder = run, folder
+    def __init__(self, models: FoldModels, folder: Path) -> None:
+        self._models, self._folder = models, folder
         self._features: dict[FeatureRecipe, tuple[Features, Path]] = {}
 
     def refit(self, candidate: Candidate, weight: float) -> CandidateSource:
@@ -68,14 +68,14 @@ class Refitter:
             soft: see `Split`.
             seed: see `FoldTask`.
         """
-        run = self._run
+        data, plan = self._models.data, self._models.plan
         features, state = self._features_of(recipe)
         task = FoldTask(
-            goal=run.plan,
+            goal=plan,
             model=model,
             params=params,
             features=features,
-            device=run.models.device_of(model),
+            device=self._models.device_of(model),
             n_threads=available_cores(),
             pilots=summaries,
             soft=soft,
@@ -87,15 +87,31 @@ class Refitter:
         trained.model.save(place)
         stored = None
         if registry.get(model).contains_training_rows and soft is None:
-            stored = UsableRows(trained.places, len(run.data.target)).of(run.numbers).tolist()
+            stored = UsableRows(trained.places, len(data.target)).of(data.numbers).tolist()
         return CandidateSource(model, trial, params, weight, [FoldSource(0, place, state, stored, seed)])
 
     def _features_of(self, recipe: FeatureRecipe) -> tuple[Features, Path]:
         """The features of all rows, and the folder of their state."""
         if recipe not in self._features:
-            features = self._run.features.fitted(recipe, ALL_ROWS, self._run.data.all)
+            features = self._models.prepared.fitted(recipe, ALL_ROWS, self._models.data.all)
             place = self._folder / "all" / recipe_id(recipe)
             place.mkdir(parents=True)
             features.preparer.save(place)
             self._features[recipe] = features, place
         return self._features[recipe]
+
+
+def sources_of(models: FoldModels, members: Iterable[tuple[Candidate, float]], folder: Path) -> list[CandidateSource]:
+    """What the bundle of an ensemble is made of: the models of the folds, or one model with all rows where nothing is trained.
+
+    Args:
+        members: candidates with their weights.
+        folder: an empty folder, which must exist until the bundle is written.
+    """
+    refitter = Refitter(models, folder)
+    return [
+        refitter.refit(candidate, weight)
+        if registry.trains_nothing(candidate.model)
+        else models.source(candidate, weight)
+        for candidate, weight in members
+    ]

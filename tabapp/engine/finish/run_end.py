@@ -29,6 +29,7 @@ from tabapp.engine.analyses.finished_run import save_prediction
 from tabapp.engine.analyses.importances import compute_importances, importances_json
 from tabapp.engine.analyses.slices_and_effects import find_effects, find_slices
 from tabapp.engine.finish.bundle_copy import copy_bundle
+from tabapp.engine.finish.refit import sources_of
 from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.loop.board import Selected
 from tabapp.engine.loop.clock import Clock, export_seconds
@@ -44,6 +45,7 @@ from tabapp.run.options.config import RunConfig
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import RunFolder
 from tabapp.run.record.score_text import validation_of
+from tabapp.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from tabapp.engine.loop.conductor import Conductor
@@ -97,7 +99,7 @@ class Finish:
         contention = Contention()
         selected = self._conductor.board.select_now()
         if selected is not None:
-            self._clock.reserve_export(export_seconds(self._folder.fits, selected.fits))
+            self._clock.reserve_export(export_seconds(self._folder.fits, selected.members))
             selected = self._conductor.board.selected = self._averaged(selected)
             files.write_bytes(self._folder.path / "ensemble.json", msgspec.json.encode(selected.event()))
             scored = self._data.scored.at(selected.covered)
@@ -316,30 +318,31 @@ class Finish:
         truth = scorer.target[selected.covered]
         weight = None if scorer.weight is None else scorer.weight[selected.covered]
         ensemble = next(row for row in rows if row.model == ev.ENSEMBLE)
-        contents = BundleContents(
-            run=self._folder.run,
-            name=self._config.name or "",
-            schema=data.schema,
-            metric=plan.metric,
-            metrics=self._all_metrics(truth, selected, weight),
-            validation=validation_of(ensemble, plan.folds, plan.validation),
-            leaderboard=[msgspec.to_builtins(row) for row in rows],
-            seed=plan.seed,
-            data=files.read_json(self._folder.data / "fingerprint.json"),
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            candidates=[self._models.source(*member) for member in selected.members],
-            sample=read_sample(self._folder),
-            targets=data.target_by_number,
-            calibration=selected.calibration_of_mean,
-            intervals=fit_intervals(truth, selected.prediction, weight) if plan.task == "regression" else None,
-        )
-        try:
-            write_bundle(self._folder.bundle, contents)
-        except BundleError as error:
-            raise BundleError(
-                f"{error.args[0]} The trained models are kept in the run. After the cause is fixed, `tabapp resume` writes the "
-                "bundle."
-            ) from None
+        with TemporaryFolder("sources") as place:
+            contents = BundleContents(
+                run=self._folder.run,
+                name=self._config.name or "",
+                schema=data.schema,
+                metric=plan.metric,
+                metrics=self._all_metrics(truth, selected, weight),
+                validation=validation_of(ensemble, plan.folds, plan.validation),
+                leaderboard=[msgspec.to_builtins(row) for row in rows],
+                seed=plan.seed,
+                data=files.read_json(self._folder.data / "fingerprint.json"),
+                created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+                candidates=sources_of(self._models, selected.members, Path(place)),
+                sample=read_sample(self._folder),
+                targets=data.target_by_number,
+                calibration=selected.calibration_of_mean,
+                intervals=fit_intervals(truth, selected.prediction, weight) if plan.task == "regression" else None,
+            )
+            try:
+                write_bundle(self._folder.bundle, contents)
+            except BundleError as error:
+                raise BundleError(
+                    f"{error.args[0]} The trained models are kept in the run. After the cause is fixed, `tabapp resume` writes the "
+                    "bundle."
+                ) from None
 
     def _all_metrics(
         self,

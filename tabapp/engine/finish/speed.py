@@ -16,6 +16,7 @@ from tabapp.engine.fit.features import recipe_id
 from tabapp.engine.machine.devices import CPU
 from tabapp.ensemble.greedy import blend, select
 from tabapp.errors import UsageError, option
+from tabapp.models import registry
 from tabapp.policy import POLICY
 
 REPEATS = 3
@@ -65,10 +66,12 @@ class Speeds:
         self.models[candidate.key] = processor_ms(lambda: model.predict(table))
 
     def total(self, candidates: Sequence[Candidate], n_models: int) -> float:
-        """Milliseconds of an ensemble with so many models of each candidate, which share the features of a fold."""
-        recipes = {recipe_id(next(iter(candidate.results.values())).recipe) for candidate in candidates}
-        models = sum(self.models[candidate.key] for candidate in candidates)
-        return n_models * (models + sum(self.features[recipe] for recipe in recipes))
+        """Milliseconds of an ensemble with so many models of each candidate, or one of those that train nothing. Models of a fold
+        share its features."""
+        copies = {c.key: 1 if registry.trains_nothing(c.model) else n_models for c in candidates}
+        recipes = {(recipe_id(next(iter(c.results.values())).recipe), copies[c.key]) for c in candidates}
+        models = sum(copies[c.key] * self.models[c.key] for c in candidates)
+        return models + sum(n * self.features[recipe] for recipe, n in recipes)
 
 
 def pool_of(run: FinishedRun) -> list[Candidate]:

@@ -26,6 +26,7 @@ from tabapp.ensemble.averaging import NO_AVERAGING, Averaging
 from tabapp.ensemble.greedy import cross_fitted
 from tabapp.ensemble.scaling import Calibration, ClassScaling
 from tabapp.ensemble.temperature import HIGHEST, LOWEST
+from tabapp.models import registry
 from tabapp.models.contract import Floats
 from tabapp.policy import POLICY, Policy
 from tabapp.run.record import events as ev
@@ -418,9 +419,10 @@ def _partial(candidate: Candidate) -> str | None:
 
 
 def predict_ms_per_1k(candidate: Candidate) -> float:
-    """Milliseconds to predict 1,000 rows with all models of a candidate, measured on its held-out rows."""
+    """Milliseconds to predict 1,000 rows with the models of a candidate in a bundle, measured on its held-out rows."""
     results = [result for each in (candidate.results, *candidate.further) for result in each.values()]
-    return round(sum(1e6 * r.predict_seconds / max(1, r.n_rows) for r in results), 3)
+    models = len(candidate.results) if registry.trains_nothing(candidate.model) else 1
+    return round(sum(1e6 * r.predict_seconds / max(1, r.n_rows) for r in results) / max(1, models), 3)
 
 
 def _total(values: list[float]) -> float:

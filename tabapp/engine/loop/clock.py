@@ -6,6 +6,9 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from tabapp.engine.fit.candidates import Candidate
+from tabapp.models import registry
+
 SHORTEST_RESERVE, RESERVE_SHARE, LONGEST_RESERVE = 2.5, 0.06, 60.0
 SMALL_EXPORT_SHARE = 1 / 3
 """Share of the reserve in which an ordinary bundle is written; a larger one gets more time."""
@@ -15,6 +18,8 @@ SAVING_SECONDS, SAVING_SHARE = 1.5, 0.25
 """Time in which a fit predicts and saves after its soft deadline, on an idle machine, and the most of the time left for that."""
 FIRST_SCORE_SHARE = 0.6
 """Share of the time left after fitting that a run without any score still spends on fits."""
+CHECKS = 2
+"""Times that each model predicts a few rows while a bundle is written, for which some models read all of their rows."""
 EXPORT_BYTES_PER_SECOND = 35e6
 """Of models that are compressed, written and verified by one core of an AMD EPYC server."""
 
@@ -119,12 +124,21 @@ class Clock:
         return None if self.end is None else time.time() + self.left()
 
 
-def export_seconds(folder: Path, fits: Iterable[str]) -> float:
+def export_seconds(folder: Path, members: Iterable[tuple[Candidate, float]]) -> float:
     """Expected seconds for writing a bundle.
 
     Args:
         folder: of all fits of the run.
-        fits: ids of those in the bundle.
+        members: candidates with their weights.
     """
-    models = (file for fit in fits for file in (folder / fit / "model").rglob("*"))
-    return sum(file.stat().st_size for file in models if file.is_file()) / EXPORT_BYTES_PER_SECOND
+    seconds = 0.0
+    for candidate, _ in members:
+        results = candidate.results.values()
+        if registry.trains_nothing(candidate.model):
+            seconds += CHECKS * candidate.seeds * max(result.seconds for result in results)
+            continue
+        if registry.get_to_load(candidate.model).predicts_from_rows:
+            seconds += CHECKS * candidate.seeds * sum(result.predict_seconds for result in results)
+        models = (file for fit in candidate.fit_names for file in (folder / fit / "model").rglob("*"))
+        seconds += sum(file.stat().st_size for file in models if file.is_file()) / EXPORT_BYTES_PER_SECOND
+    return seconds

@@ -447,4 +447,4 @@ class Conductor:
     def _show(self, *, force: bool = False) -> None:
         new = self._display.update([running.work for running in self._running.values()], force=force)
         if new is not None:
-            self._clock.reserve_export(export_seconds(self._folder.fits, new.fits))
+            self._clock.reserve_export(export_seconds(self._folder.fits, new.members))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,25 +60,45 @@ class FoldModels:
         models = (self.model(candidate, fold, seed=seed) for seed in range(candidate.seeds))
         return mean_of_seeds([model.predict(table) for model in models])
 
-    def with_held_out(self, candidate: Candidate) -> list[FoldModel]:
-        """The models, each with its held-out rows."""
+    def with_held_out(self, candidate: Candidate, deadline: float | None = None) -> list[FoldModel]:
+        """The models, each with its held-out rows.
+
+        Args:
+            deadline: see `folds_within`.
+        """
         models: list[FoldModel] = []
-        for fold in sorted(candidate.results):
+        for fold in folds_within(candidate, deadline):
             features, held_out = self.features(candidate, fold), self.data.held_out(fold)
             model = self.model(candidate, fold)
             models.append(FoldModel(model, held_out.of(features.table), features.spec, held_out.places))
         return models
 
-    def with_typed_rows(self, candidate: Candidate, most_rows: int) -> list[HeldOut]:
-        """The models, each with a sample of its held-out rows as typed columns, `most_rows` in total."""
+    def with_typed_rows(self, candidate: Candidate, most_rows: int, deadline: float | None = None) -> list[HeldOut]:
+        """The models, each with a sample of its held-out rows as typed columns, `most_rows` in total.
+
+        Args:
+            deadline: see `folds_within`.
+        """
         each = max(1, most_rows // len(candidate.results))
         folds: list[HeldOut] = []
-        for fold in sorted(candidate.results):
+        for fold in folds_within(candidate, deadline):
             held_out = self.data.held_out(fold)
             rows = held_out.at(sample_rows(len(held_out), each, self.plan.seed + fold))
             preparer = self.features(candidate, fold).preparer
             folds.append(HeldOut(self.model(candidate, fold), preparer, rows.of(self.data.frame)))
         return folds
+
+    def out_of_fold(self, candidate: Candidate, rows: UsableRows) -> Floats:
+        """The saved predictions of some rows, each by the model of the fold that holds it out, averaged over the seeds."""
+        whole: Floats | None = None
+        for fold in candidate.results:
+            saved = (candidate.place(self.folder, fold, seed) / "oof.npy" for seed in range(candidate.seeds))
+            part = mean_of_seeds([np.load(file, allow_pickle=False) for file in saved])
+            if whole is None:
+                whole = np.full((len(self.data.target), *part.shape[1:]), np.nan, dtype=part.dtype)
+            self.data.held_out(fold).put(whole, part)
+        assert whole is not None
+        return rows.of(whole)
 
     def rows_of_fit(self, candidate: Candidate, fold: int, seed: int = 0) -> UsableRows | None:
         """The rows that a fit received, training rows before early-stopping rows; None for models that store none."""
@@ -104,3 +125,18 @@ class FoldModels:
                 )
             )
         return CandidateSource(candidate.model, candidate.trial, candidate.params, weight, folds)
+
+
+def folds_within(candidate: Candidate, deadline: float | None) -> list[int]:
+    """The folds whose models explain a candidate. A model that trains nothing reads its rows again after it is loaded:
+    of its folds, the first ones that can do that and predict twice until a deadline, by the time that this took before; at least one.
+
+    Args:
+        deadline: `time.monotonic()`; None means all folds.
+    """
+    folds = sorted(candidate.results)
+    if deadline is None or not registry.trains_nothing(candidate.model):
+        return folds
+    seconds = [r.seconds + 2 * r.predict_seconds for r in (candidate.results[fold] for fold in folds)]
+    n_folds = int(np.searchsorted(np.cumsum(seconds), deadline - time.monotonic(), side="right"))
+    return folds[: max(1, n_folds)]

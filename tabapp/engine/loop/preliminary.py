@@ -81,17 +81,17 @@ class PreliminaryImportances:
         return min(found, key=lambda candidate: (competition.loss_of(candidate), candidate.key), default=None)
 
     def _compute(self, best: Candidate, idle: bool) -> ev.ImportancesReady | None:
-        began = time.thread_time()
+        began, deadline = time.thread_time(), time.monotonic() + MOST_SECONDS
         models, columns = FoldModels.of_run(self.folder, self.data, self.board.plan), self.data.schema.inputs
         found = permutation_importance(
-            models.with_held_out(best),
+            models.with_held_out(best, deadline),
             self.board.plan.metric,
             [column.name for column in columns],
             seed=self.board.plan.seed,
             n_repeats=N_REPEATS,
             n_jobs=1,
             max_rows=MOST_ROWS,
-            deadline=time.monotonic() + MOST_SECONDS,
+            deadline=deadline,
         )
         if not idle:
             self._allowance.spend(time.thread_time() - began)

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tabapp.engine.loop.clock import EXPORT_BYTES_PER_SECOND, Clock, export_seconds
+from tabapp.engine.fit.candidates import Candidate
+from tabapp.engine.fit.jobs import FitResult
+from tabapp.engine.loop.clock import CHECKS, EXPORT_BYTES_PER_SECOND, Clock, export_seconds
+from tabapp.features.arrays import FeatureRecipe
 from tabapp.run.record import events as ev
 from tabapp.run.record.state import seconds_used
 
@@ -89,9 +92,28 @@ def test_the_time_for_a_bundle_depends_on_the_size_of_its_models(tmp_path: Path)
         model = tmp_path / fit / "model" / "parts"
         model.mkdir(parents=True)
         (model / "weights").write_bytes(bytes(n_bytes))
-    both = export_seconds(tmp_path, ["mlp-0000-f0", "mlp-0000-f1"])
+    both = export_seconds(tmp_path, [(fitted("mlp", 2), 1.0)])
     assert both == pytest.approx(3e6 / EXPORT_BYTES_PER_SECOND)
     assert export_seconds(tmp_path, []) == 0.0
+
+
+def fitted(model: str, n_folds: int) -> Candidate:
+    """A candidate whose fits took 3 seconds, and their predictions 1."""
+    results = {
+        fold: FitResult(
+            fit=f"{model}-0000-f{fold}", model=model, trial=0, fold=fold, score=0.5, seconds=3.0, predict_seconds=1.0, n_rows=9,
+            recipe=FeatureRecipe(), summary={},
+        )
+        for fold in range(n_folds)
+    }  # fmt: skip
+    return Candidate(model, 0, {}, n_folds, results=results)
+
+
+def test_a_bundle_takes_the_time_in_which_its_models_read_their_rows(tmp_path: Path) -> None:
+    each_fold = export_seconds(tmp_path, [(fitted("tabr", 4), 0.5)])
+    assert each_fold == CHECKS * 4 * 1.0
+    one_for_all = export_seconds(tmp_path, [(fitted("lightpfn", 4), 0.5)])
+    assert one_for_all == CHECKS * 3.0
 
 
 def test_a_busy_machine_gets_more_time_for_the_end_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:

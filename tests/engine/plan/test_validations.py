@@ -123,7 +123,7 @@ def contents_of(finished: FinishedRun, model: str) -> export.BundleContents:
     stored = finished.contents
     scores = export._Scores(stored.manifest.metrics, export.stored_intervals(stored.ensemble))
     (candidate,) = (c for c in finished.candidates.values() if c.model == model)
-    return export._contents(finished, [finished.source_of(candidate, 1.0)], scores, "")
+    return export._contents(finished, [finished.models.source(candidate, 1.0)], scores, "")
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def contents_of(finished: FinishedRun, model: str) -> export.BundleContents:
 def test_every_model_ends_with_a_bundle_in_every_validation(tmp_path: Path, validation: str) -> None:
     # Some networks need a thousand rows for training.
     table = write_table(tmp_path / "data.csv", rows=1_300)
-    models = tuple(registry.names())
+    models = tuple(name for name in registry.names() if not registry.find(name).reason)
     folder = make_run(tmp_path, table, "y", models, **OPTIONS[validation], seconds=1.0)
     load_bundle(folder.bundle)
     finished = FinishedRun(folder)
