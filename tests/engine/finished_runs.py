@@ -11,6 +11,7 @@ from tabapp import files
 from tabapp.bundle.files.records import MetricValue
 from tabapp.bundle.prediction.intervals import fit_intervals
 from tabapp.bundle.writing.write import BundleContents, write_bundle
+from tabapp.engine.finish.refit import sources_of
 from tabapp.engine.fit.candidates import Scorer
 from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.loop.board import select_ensemble
@@ -73,7 +74,7 @@ def make_run(
         seed=plan.seed,
         data=files.read_json(folder.data / "fingerprint.json"),
         created_at="2026-01-01T00:00:00+00:00",
-        candidates=[models.source(*member) for member in selected.members],
+        candidates=sources_of(models, selected.members, folder.path / "sources"),
         targets=data.target_by_number,
         sample=read_sample(folder),
         intervals=fit_intervals(truth, selected.prediction) if is_regression else None,

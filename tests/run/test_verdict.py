@@ -5,7 +5,7 @@ import pytest
 
 from tabapp.run.record import events as ev
 from tabapp.run.record.reducing.reduce import replay
-from tabapp.run.record.state import RunState
+from tabapp.run.record.state import FinishedFit, RunState
 from tabapp.run.texts.differences import alike, mark_of
 from tabapp.run.texts.verdict import Verdict, skill, verdict_of
 from tests.recordings import HOPELESS, events_of
@@ -146,3 +146,19 @@ def test_a_model_that_looks_better_on_some_folds_is_named():
     assert "looks better on" not in texts(state)
     found = texts(msgspec.structs.replace(state, leaderboard=(*ROWS, ahead)))
     assert f"MLP looks better on 2 of {PLAN.folds} folds (0.9500), but was not completed." in found
+
+
+def test_a_model_that_is_behind_others_on_the_same_folds_is_not_named():
+    row = msgspec.structs.replace(LIGHTGBM_ROW, model="mlp", title="MLP", rank=3, score=0.95, folds=2, trial=0)
+    state = state_of(BASELINE, SINGLE)
+
+    def on_two_folds(mlp: float, lightgbm: float) -> RunState:
+        fits = {
+            f"{model}-{fold}": FinishedFit(model=model, trial=trial, fold=fold, score=score, seconds=1.0)
+            for model, trial, score in (("mlp", 0, mlp), ("lightgbm", LIGHTGBM_ROW.trial or 0, lightgbm))
+            for fold in range(2)
+        }
+        return msgspec.structs.replace(state, leaderboard=(*state.leaderboard, row), fits=fits)
+
+    assert "MLP looks better" not in texts(on_two_folds(0.95, 0.96))
+    assert "MLP looks better" in texts(on_two_folds(0.95, 0.94))

@@ -180,14 +180,28 @@ def _single(state: RunState, best: ev.LeaderboardRow) -> Iterator[Fact]:
 
 
 def _unfinished(state: RunState, best: ev.LeaderboardRow, plan: ev.PlanMade) -> Iterator[Fact]:
-    """The model whose first folds look better than the result, which covers more folds."""
+    """The model whose first folds look better than the result, which covers more folds, and than those of all complete models."""
     sign = 1 if plan.greater_is_better else -1
-    ahead = [row for row in state.leaderboard if row.score is not None and row.folds < best.folds]
-    ahead = [row for row in ahead if sign * (row.score or 0.0) > sign * (best.score or 0.0)]
+    scored = [row for row in state.leaderboard if row.score is not None]
+    ahead = [row for row in scored if row.folds < best.folds and sign * (row.score or 0.0) > sign * (best.score or 0.0)]
+    complete = [_fold_scores(state, row) for row in scored if row.folds == best.folds and row.trial is not None]
+    ahead = [row for row in ahead if all(_is_ahead(_fold_scores(state, row), other, sign) for other in complete)]
     if ahead:
         row = max(ahead, key=lambda row: (row.folds, sign * (row.score or 0.0)))
         text = f"{row.title} looks better on {folds_text(row, plan.folds)} ({format_score(row.score)}), but was not completed."
         yield Fact("Unfinished", text, "warn")
+
+
+def _fold_scores(state: RunState, row: ev.LeaderboardRow) -> dict[int, float]:
+    """The score of a row on each of its folds."""
+    fits = [fit for fit in state.fits.values() if (fit.model, fit.trial) == (row.model, row.trial)]
+    return {fit.fold: fit.score for fit in fits if fit.score is not None}
+
+
+def _is_ahead(scores: dict[int, float], others: dict[int, float], sign: int) -> bool:
+    """Whether the sum of scores is better than that of others on the same folds; folds differ in difficulty."""
+    common = scores.keys() & others.keys()
+    return not common or sign * sum(scores[fold] for fold in common) > sign * sum(others[fold] for fold in common)
 
 
 def _time(state: RunState, plan: ev.PlanMade) -> Iterator[Fact]:
