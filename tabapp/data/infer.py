@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -75,17 +75,7 @@ def infer_schema(
     held_and_asked = [name for name in ignore if name in left_out]
     ignore = [name for name in ignore if name not in left_out]
     _check_names(frame, kinds, ignore, {"group": group, "time": time, "weight": weight})
-    if frame.width < 2:
-        raise DataError(
-            f"the table has a single column, so there is nothing to predict it from; check {option('delimiter')}"
-        )
-    if target is not None and target not in frame.columns:
-        raise DataError(f"there is no column {target!r} to predict{_suggestion(target, frame.columns)}")
-    if target is not None and target in {*ignore, group, time, weight}:
-        raise UsageError(f"the target {target!r} cannot be ignored or have another role")
-
-    if frame.height < MINIMUM_ROWS:
-        raise DataError(f"the table has only {frame.height} rows; training needs at least {MINIMUM_ROWS}")
+    _check_table(frame, target, {*ignore, group, time, weight})
     declared = Declarations(null, keep_null, frame.columns)
     judged = _judge_all(frame, declared, kinds, stored)
     values = {counted.name: counted for counted, _ in judged}
@@ -119,6 +109,24 @@ def infer_schema(
     unused = unused_columns(left_out, held_and_asked)
     columns = (*schema.columns, *unused)
     return msgspec.structs.replace(schema, columns=columns, warnings=most_important_first(warnings))
+
+
+def _check_table(frame: pl.DataFrame, target: str | None, others: Collection[str | None]) -> None:
+    """Check that there are columns and rows to learn from, and the target.
+
+    Args:
+        others: columns that the target cannot be.
+    """
+    if frame.width < 2:
+        raise DataError(
+            f"the table has a single column, so there is nothing to predict it from; check {option('delimiter')}"
+        )
+    if target is not None and target not in frame.columns:
+        raise DataError(f"there is no column {target!r} to predict{_suggestion(target, frame.columns)}")
+    if target is not None and target in others:
+        raise UsageError(f"the target {target!r} cannot be ignored or have another role")
+    if frame.height < MINIMUM_ROWS:
+        raise DataError(f"the table has only {frame.height} rows; training needs at least {MINIMUM_ROWS}")
 
 
 def first_look(

@@ -115,6 +115,94 @@ def _margin(without: npt.NDArray[np.float64]) -> float:
     return float(stdtrit(n - 1, 0.975) * np.sqrt((n - 1) / n * ((known - known.mean()) ** 2).sum()))
 
 
+@dataclass(frozen=True)
+class _Scores:
+    """What held-out rows are scored by.
+
+    Attributes:
+        truth, weight: (rows,) targets and weights of all folds; None without weights.
+        kept: (rows,) weights without each group of rows.
+    """
+
+    metric: str
+    truth: npt.NDArray[np.float64]
+    weight: npt.NDArray[np.floating] | None
+    kept: list[npt.NDArray[np.float64]]
+
+    @classmethod
+    def of(cls, folds: Sequence[FoldModel], metric: str) -> _Scores:
+        """Raises: ValueError: there are no held-out rows, or they have no target."""
+        targets = [fold.table.target for fold in folds if fold.table.target is not None]
+        if not folds or len(targets) != len(folds):
+            raise ValueError("permutation importance needs held-out rows with a target")
+        truth = np.concatenate(targets).astype(np.float64)
+        weights = [fold.table.weight for fold in folds if fold.table.weight is not None]
+        weight = np.concatenate(weights) if len(weights) == len(folds) else None
+        base = np.ones(len(truth)) if weight is None else np.asarray(weight, dtype=np.float64)
+        group = np.arange(len(truth)) % ROW_GROUPS
+        return cls(metric, truth, weight, [base * (group != each) for each in range(min(ROW_GROUPS, len(truth)))])
+
+    def __call__(self, prediction: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The score of all rows, then without each group of rows."""
+        without = metrics.get(self.metric).resampled(self.truth, prediction)
+        whole = metrics.score(self.metric, self.truth, prediction, self.weight)
+        return np.array([whole, *(without(each) for each in self.kept)])
+
+
+@dataclass(frozen=True)
+class _Shuffling:
+    """Held-out rows whose columns are shuffled.
+
+    Attributes:
+        extended: the folds with witnesses at the end of their rows; `is_scored` marks the other rows of all of them.
+        before: predictions without shuffling, and `baseline` their scores.
+    """
+
+    folds: Sequence[FoldModel]
+    extended: Sequence[FoldModel]
+    scores: _Scores
+    is_scored: npt.NDArray[np.bool_]
+    before: npt.NDArray[np.float64]
+    baseline: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, folds: Sequence[FoldModel], metric: str) -> _Shuffling:
+        scores = _Scores.of(folds, metric)
+        extended = [_with_witnesses(fold) for fold in folds]
+        is_scored = np.concatenate(
+            [np.arange(len(more.table)) < len(fold.table) for fold, more in zip(folds, extended, strict=True)]
+        )
+        before = _predict(extended, [fold.table for fold in extended])
+        return cls(folds, extended, scores, is_scored, before, scores(before[is_scored]))
+
+    def shuffle(
+        self, unit: Sequence[str], generator: np.random.Generator, cells: npt.NDArray[np.int64] | None
+    ) -> _Pass:
+        """One pass over all rows with some columns shuffled together, within cells if there are any."""
+        features = [np.concatenate([fold.features_of(column) for column in unit]) for fold in self.folds]
+        if not any(map(len, features)):
+            return _Pass(np.zeros(len(self.baseline)), Changes())
+        tables = [
+            _permuted(more, chosen, _order(fold, cells, generator))
+            for fold, more, chosen in zip(self.folds, self.extended, features, strict=True)
+        ]
+        after = _predict(self.extended, tables)
+        same = [
+            unshuffled(more.table, table, chosen)
+            for more, table, chosen in zip(self.extended, tables, features, strict=True)
+        ]
+        sign = 1.0 if metrics.get(self.scores.metric).greater_is_better else -1.0
+        drops = sign * (self.baseline - self.scores(after[self.is_scored]))
+        return _Pass(drops, Changes.of(self.before, after, np.concatenate(same)))
+
+    def importance(self, column: str, passes: Sequence[_Pass]) -> ColumnImportance:
+        """The mean of the passes of a column, with the interval."""
+        mean, *without = np.mean([each.drops for each in passes], axis=0).tolist()
+        margin = _margin(np.array(without))
+        unstable = is_unstable([each.changes for each in passes], float(self.before.std(axis=0).max()))
+        return ColumnImportance(column, mean, mean - margin, mean + margin, len(passes), unstable)
+
+
 def permutation_importance(
     models: Sequence[FoldModel],
     metric: str,
@@ -148,53 +236,14 @@ def permutation_importance(
     Raises:
         ValueError: there are no held-out rows, or they have no target.
     """
-    folds = at_most(models, max_rows, seed)
-    targets = [fold.table.target for fold in folds if fold.table.target is not None]
-    if not folds or len(targets) != len(folds):
-        raise ValueError("permutation importance needs held-out rows with a target")
-    truth = np.concatenate(targets).astype(np.float64)
-    weights = [fold.table.weight for fold in folds if fold.table.weight is not None]
-    weight = np.concatenate(weights) if len(weights) == len(folds) else None
-    sign = 1.0 if metrics.get(metric).greater_is_better else -1.0
-    base = np.ones(len(truth)) if weight is None else np.asarray(weight, dtype=np.float64)
-    group = np.arange(len(truth)) % ROW_GROUPS
-    kept = [base * (group != each) for each in range(min(ROW_GROUPS, len(truth)))]
-
-    def scores(prediction: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The score of all rows, then without each group of rows."""
-        without = metrics.get(metric).resampled(truth, prediction)
-        return np.array([metrics.score(metric, truth, prediction, weight), *(without(each) for each in kept)])
-
-    extended = [_with_witnesses(fold) for fold in folds]
-    is_scored = np.concatenate(
-        [np.arange(len(more.table)) < len(fold.table) for fold, more in zip(folds, extended, strict=True)]
-    )
-    before = _predict(extended, [fold.table for fold in extended])
-    spread = float(before.std(axis=0).max())
-    baseline = scores(before[is_scored])
     units = [(column,) if isinstance(column, str) else column for column in columns]
-
-    def shuffle(index: int, repeat: int) -> _Pass:
-        unit = units[index]
-        features = [np.concatenate([fold.features_of(column) for column in unit]) for fold in folds]
-        if not any(map(len, features)):
-            return _Pass(np.zeros(len(baseline)), Changes())
-        generator = np.random.default_rng([seed, index, repeat])
-        cells = None if within is None else within[unit[0]]
-        tables = [
-            _permuted(more, chosen, _order(fold, cells, generator))
-            for fold, more, chosen in zip(folds, extended, features, strict=True)
-        ]
-        after = _predict(extended, tables)
-        same = [
-            unshuffled(more.table, table, chosen)
-            for more, table, chosen in zip(extended, tables, features, strict=True)
-        ]
-        drops = sign * (baseline - scores(after[is_scored]))
-        return _Pass(drops, Changes.of(before, after, np.concatenate(same)))
-
+    shuffling = _Shuffling.of(at_most(models, max_rows, seed), metric)
     done = run_shuffles(
-        shuffle,
+        lambda index, repeat: shuffling.shuffle(
+            units[index],
+            np.random.default_rng([seed, index, repeat]),
+            None if within is None else within[units[index][0]],
+        ),
         lambda each: float(each.drops[0]),
         range(len(columns)) if order is None else order,
         n_repeats,
@@ -206,14 +255,9 @@ def permutation_importance(
     for (index, _), each in sorted(done.items(), key=lambda item: item[0]):
         if np.isfinite(each.drops[0]):
             by_column[index].append(each)
-    found: list[ColumnImportance] = []
-    skipped: list[str] = []
-    for column, shuffles in zip(map(group_name, units), by_column, strict=True):
-        if not shuffles:
-            skipped.append(column)
-            continue
-        mean, *without = np.mean([each.drops for each in shuffles], axis=0).tolist()
-        margin = _margin(np.array(without))
-        unstable = is_unstable([each.changes for each in shuffles], spread)
-        found.append(ColumnImportance(column, mean, mean - margin, mean + margin, len(shuffles), unstable))
-    return PermutationImportance(tuple(found), len(truth), float(baseline[0]), tuple(skipped))
+    names = list(map(group_name, units))
+    found = [shuffling.importance(name, passes) for name, passes in zip(names, by_column, strict=True) if passes]
+    skipped = [name for name, passes in zip(names, by_column, strict=True) if not passes]
+    return PermutationImportance(
+        tuple(found), len(shuffling.scores.truth), float(shuffling.baseline[0]), tuple(skipped)
+    )

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from tabapp.bundle.prediction.predict import Predictor
     from tabapp.data.schema import Schema
-    from tabapp.explain.rows import Explained, Explanations, NeighborLike
+    from tabapp.explain.rows import Explained, Explainer, Explanations, NeighborLike
 
     Cells = Callable[[NeighborLike], dict[str, str | None] | None]
 
@@ -131,7 +132,7 @@ def explain(
     boosting models alone are explained by TreeSHAP.
     """
     from tabapp.data.new_rows.rows import NewRows
-    from tabapp.explain.rows import Explainer, decomposed_explanations, explanations_json
+    from tabapp.explain.rows import Explainer, explanations_json
     from tabapp.explain.what_if import changed_rows, with_columns
 
     if row is not None and rows is not None:
@@ -145,10 +146,7 @@ def explain(
     new_values = by_column(settings, predictor.schema)
     frame = with_columns(reading.frame, new_values, predictor.schema)
     new_rows = NewRows(predictor.schema, frame.columns, fill=fill, strict=strict, decimal=reading.decimal)
-    n_rows = frame.height
-    if last >= n_rows:
-        rows_there = f"rows 0 to {n_rows - 1:,}" if n_rows else "no rows"
-        raise UsageError(f"There is no row {last:,}: {data} has {rows_there}. Choose others with --rows.")
+    _check_rows(last, frame.height, data)
     try:
         new_rows.add(frame)
         notes, schema = new_rows.notes(), new_rows.schema
@@ -172,20 +170,7 @@ def explain(
     if member is None:
         found = explainer.explain(chosen, numbers, label=label)
     else:
-        members = list(dict.fromkeys(candidate.model for candidate in predictor.ensemble.candidates))
-        if member not in members:
-            hint = did_you_mean(member, members) or f"; its models are {', '.join(members)}."
-            raise UsageError(f"The ensemble has no model {member!r}{hint}")
-        predicted = predictor.predict_typed(chosen)
-        code = explainer.code_of(label, predicted)
-        decomposed = predictor.decompose(chosen, member, code, explainer.reference)
-        if decomposed is None:
-            raise UsageError(
-                f"The model {member!r} cannot be explained alone. Choose a network or a boosting model whose trials have the same "
-                "loss, or omit --member."
-            )
-        explained = schema.classes[code] if schema.classes else None
-        found = decomposed_explanations(decomposed, explainer.predictions(predicted), numbers, explained, member)
+        found = _explained_by(member, predictor, explainer, chosen, numbers, label)
     cells = _training_cells(training, reader, predictor.schema) if training is not None else None
     if target is not None and not is_json:
         write_table(_table(found, frame), target)
@@ -201,6 +186,40 @@ def explain(
             if cells is not None and each.neighbors:
                 _print_training_rows(each, frame, cells)
     return 0
+
+
+def _check_rows(last: int, n_rows: int, data: str) -> None:
+    """Raises: UsageError: a table has fewer rows than are asked for."""
+    if last >= n_rows:
+        rows_there = f"rows 0 to {n_rows - 1:,}" if n_rows else "no rows"
+        raise UsageError(f"There is no row {last:,}: {data} has {rows_there}. Choose others with --rows.")
+
+
+def _explained_by(
+    member: str, predictor: Predictor, explainer: Explainer, chosen: pl.DataFrame, numbers: range, label: str | None
+) -> Explanations:
+    """The output of one model of the ensemble, explained.
+
+    Raises:
+        UsageError: there is no such model, or its output cannot be decomposed.
+    """
+    from tabapp.explain.rows import decomposed_explanations
+
+    members = list(dict.fromkeys(candidate.model for candidate in predictor.ensemble.candidates))
+    if member not in members:
+        hint = did_you_mean(member, members) or f"; its models are {', '.join(members)}."
+        raise UsageError(f"The ensemble has no model {member!r}{hint}")
+    predicted = predictor.predict_typed(chosen)
+    code = explainer.code_of(label, predicted)
+    decomposed = predictor.decompose(chosen, member, code, explainer.reference)
+    if decomposed is None:
+        raise UsageError(
+            f"The model {member!r} cannot be explained alone. Choose a network or a boosting model whose trials have the same "
+            "loss, or omit --member."
+        )
+    classes = predictor.schema.classes
+    explained = classes[code] if classes else None
+    return decomposed_explanations(decomposed, explainer.predictions(predicted), numbers, explained, member)
 
 
 def _training_cells(training: str, reader: Reader, schema: Schema) -> Cells:

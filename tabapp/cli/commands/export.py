@@ -149,31 +149,15 @@ def export(
             _copy(bundle, out, sign)
             bundle = out
         if docker is not None:
-            from tabapp.bundle.export.container import write_container
-            from tabapp.bundle.files.contents import open_bundle
-
-            write_container(open_bundle(bundle), docker)
-            _echo_path(docker)
+            _write_container(bundle, docker)
         if onnx is not None:
             _write_onnx(bundle, onnx, quiet=quiet)
         if mlflow is not None:
-            from tabapp.bundle.export.mlflow_folder import write_mlflow
-            from tabapp.bundle.files.contents import open_bundle
-
-            write_mlflow(open_bundle(bundle), mlflow)
-            _echo_path(mlflow)
+            _write_mlflow(bundle, mlflow)
         if python is not None:
-            from tabapp.bundle.export.script import write_script
-
-            model = write_script(bundle, python)
-            _echo_path(python)
-            if not quiet:
-                say(f"The script trains {model}, the member with the largest weight that it can contain")
+            _write_script(bundle, python, quiet=quiet)
         if sql is not None:
-            from tabapp.bundle.export.sql import write_sql
-
-            write_sql(bundle, sql)
-            _echo_path(sql)
+            _write_sql(bundle, sql)
     return 0
 
 
@@ -194,6 +178,38 @@ def _check_outputs(run_id: str, runs_dir: Path, sign: Path | None, outputs: list
 
 def _is_bundle(run_id: str) -> bool:
     return run_id.endswith(".tabapp") and Path(run_id).is_file()
+
+
+def _write_container(bundle: Path, target: Path) -> None:
+    from tabapp.bundle.export.container import write_container
+    from tabapp.bundle.files.contents import open_bundle
+
+    write_container(open_bundle(bundle), target)
+    _echo_path(target)
+
+
+def _write_mlflow(bundle: Path, target: Path) -> None:
+    from tabapp.bundle.export.mlflow_folder import write_mlflow
+    from tabapp.bundle.files.contents import open_bundle
+
+    write_mlflow(open_bundle(bundle), target)
+    _echo_path(target)
+
+
+def _write_script(bundle: Path, target: Path, *, quiet: bool) -> None:
+    from tabapp.bundle.export.script import write_script
+
+    model = write_script(bundle, target)
+    _echo_path(target)
+    if not quiet:
+        say(f"The script trains {model}, the member with the largest weight that it can contain")
+
+
+def _write_sql(bundle: Path, target: Path) -> None:
+    from tabapp.bundle.export.sql import write_sql
+
+    write_sql(bundle, target)
+    _echo_path(target)
 
 
 def _write_onnx(bundle: Path, target: Path, *, quiet: bool) -> None:

@@ -41,7 +41,7 @@ def averaging_of_ensemble(
     drawn = np.random.default_rng(plan.seed).choice(len(scored), n_rows, replace=False)
     rows = scored.at(np.sort(drawn))
     predictions: list[npt.NDArray[np.float64]] = []
-    # One model with all rows stands in the bundle for the folds of a model that trains nothing.
+    # A model that trains nothing is one model with all rows in the bundle, whose predictions are no mean.
     single = np.zeros(1)
     for (candidate, weight), is_averaged in zip(members, averaged, strict=True):
         if not is_averaged:

@@ -128,8 +128,10 @@ class FoldModels:
 
 
 def folds_within(candidate: Candidate, deadline: float | None) -> list[int]:
-    """The folds whose models explain a candidate. A model that trains nothing reads its rows again after it is loaded. Of its folds,
-    these are the first ones that can do that and predict twice until a deadline, by the time that this took before; at least one.
+    """The folds whose models explain a candidate.
+
+    A model that trains nothing reads its rows again after it is loaded. Of its folds, these are the first ones that can do so and
+    predict twice until a deadline, by the time that this took before; at least one.
 
     Args:
         deadline: `time.monotonic()`; None means all folds.
