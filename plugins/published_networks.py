@@ -152,7 +152,7 @@ class PublishedTabNet(Preset, TabNet):
         )
 
 
-def _batches(shape: Shape) -> dict[str, int]:
+def _batches(shape: Shape) -> dict[str, Any]:
     """Those of the paper's datasets with up to 40,000, up to 100,000, and more training rows."""
     size, virtual = (2048, 256) if shape.n_rows <= 40_000 else (8192, 512) if not _is_large(shape) else (16384, 1024)
     return {"batch_size": size, "virtual_batch_size": virtual}

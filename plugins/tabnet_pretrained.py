@@ -88,7 +88,7 @@ class PretrainedTabNet(Pretrained, TabNet):
 
     def defaults(self, task: Task, shape: Shape, device: str) -> PretrainedTabNetParams:
         """Those of TabNet, with 16 units for the reconstruction; on a CPU, 600 steps of pre-training."""
-        params = msgspec.structs.asdict(super().defaults(task, shape, device)) | {"width": 16}
+        params: dict[str, Any] = msgspec.structs.asdict(super().defaults(task, shape, device)) | {"width": 16}
         return PretrainedTabNetParams(**params, pretraining_steps=600 if device == "cpu" else 5000)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> PretrainedTabNetParams:

@@ -128,7 +128,7 @@ class AMFormer(DeepPlugin):
         NOTE[DIFF]: on a CPU, smaller tokens, fewer layers and heads, a higher learning rate after a short warm-up, weight
         averaging and no dropout, because minutes on a CPU allow only a few epochs. In 25 s, one thread reached an RMSE of
         49,400 on California housing, against 51,000 with the paper's learning rate and 8 heads. On all devices, numbers are
-        mapped to a normal distribution by quantiles; standardized as in the paper, the RMSE was 53,400.
+        mapped to a normal distribution by quantiles; standardized as in the paper (`numeric="standard"`), the RMSE was 53,400.
         """
         params = AMFormerParams()
         if device == "cpu":

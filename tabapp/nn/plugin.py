@@ -280,6 +280,11 @@ class DeepPlugin(Plugin):
     def features(self) -> FeatureRecipe:
         return FeatureRecipe(numeric="quantile")
 
+    def features_for(self, params: Params) -> FeatureRecipe:
+        recipe = self.features()
+        chosen = params.numeric if isinstance(params, TrainingParams) else None
+        return recipe if chosen is None else msgspec.structs.replace(recipe, numeric=chosen)
+
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[Params, ...]:
         """The defaults with outputs for the other targets of the run, if the network can have them and there are any."""
         params = self.defaults(task, shape, device)

@@ -199,3 +199,14 @@ def test_attention_ranks_the_informative_feature_first(tmp_path: Path) -> None:
         table.take(slice(0, 600)), table.take(slice(600, None)), params, make_context("regression", spec, 1, tmp_path)
     )
     assert model.attention(table).mean(0).argmax() == 2
+
+
+@pytest.mark.parametrize(("name", "own"), [("mlp", "quantile"), ("realmlp", "robust")])
+def test_numbers_can_be_transformed_in_another_way(name: str, own: str) -> None:
+    plugin = registry.get(name)
+    defaults = plugin.defaults("binary", Shape(1_000, 4, 0, 2), "cpu")
+    assert plugin.features_for(defaults) == plugin.features()
+    assert plugin.features().numeric == own
+    for other in ("quantile", "standard", "robust"):
+        chosen = plugin.features_for(msgspec.structs.replace(defaults, numeric=other))
+        assert chosen == msgspec.structs.replace(plugin.features(), numeric=other)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -69,12 +70,23 @@ def fixed_of(config: RunConfig) -> dict[str, dict[str, Any]]:
             try:
                 found.setdefault(each, {})[name] = msgspec.to_builtins(msgspec.convert(_value(text), fields[name]))
             except msgspec.ValidationError as error:
+                values = _values(fields[name])
+                if values:
+                    raise UsageError(f"{what} cannot be used: the values are {', '.join(values)}.") from None
                 raise UsageError(f"{what} cannot be used: {str(error)[:1].lower()}{str(error)[1:]}.") from None
     return found
 
 
 def _suggestion(name: str, names: Collection[str]) -> str:
     return did_you_mean(name, names) or f"; the hyperparameters are {', '.join(names)}."
+
+
+def _values(field: Any) -> list[str]:
+    """The words that a hyperparameter can be; empty if there are others than a few words."""
+    parts = get_args(field) if get_origin(field) in (Union, UnionType) else (field,)
+    words = [str(word) for part in parts if get_origin(part) is Literal for word in get_args(part)]
+    others = [part for part in parts if get_origin(part) is not Literal and part is not type(None)]
+    return [] if others or not words else [*words, *(["None"] if type(None) in parts else [])]
 
 
 def _value(text: str) -> Any:

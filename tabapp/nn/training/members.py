@@ -17,8 +17,8 @@ from tabapp.nn.training.params import TrainingParams, batch_size_for
 from tabapp.nn.training.stopping import criterion
 from tabapp.nn.training.trainer import Training
 
-FREE = frozenset(TrainingParams.__struct_fields__)
-"""Hyperparameters in which members of a group may differ, whatever the network."""
+FREE = frozenset(TrainingParams.__struct_fields__) - {"numeric"}
+"""Hyperparameters in which members of a group may differ, whatever the network: those that leave its inputs the same."""
 
 
 @dataclass

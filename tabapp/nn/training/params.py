@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from tabapp.models.contract import Params
 
 OTHERS_SHARE = 0.5
@@ -26,6 +28,9 @@ class TrainingParams(Params, frozen=True, kw_only=True):
             embedding is trained.
         hidden_rate: probability of hiding a cell during training, so that predictions suffer less from missing cells: a
             category becomes the code for missing ones, a number the center of its transformed column.
+        numeric: transformation of the numbers: "quantile", "standard" or "robust", as `FeatureRecipe` has them; None means that of
+            the model. FT-Transformer's paper standardizes two of its tables (Gorishniy et al. 2021, supplement), AMFormer's paper
+            all of them.
     """
 
     learning_rate: float
@@ -37,6 +42,7 @@ class TrainingParams(Params, frozen=True, kw_only=True):
     max_gradient_norm: float = 0.0
     unseen_rate: float = 0.01
     hidden_rate: float = 0.0
+    numeric: Literal["quantile", "standard", "robust"] | None = None
 
 
 class SharingParams(TrainingParams, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ def test_values_are_read_by_the_type_of_the_hyperparameter():
     [
         ("xgboost.max_dept", "3", "xgboost has no hyperparameter 'max_dept'; did you mean 'max_depth'?"),
         ("xgboost.max_depth", "deep", "--set xgboost.max_depth=deep cannot be used: expected `int`, got `str`."),
-        ("xgboost.grow_policy", "x", "invalid enum value 'x'."),
+        ("xgboost.grow_policy", "x", "cannot be used: the values are depthwise, lossguide."),
         ("xgbost.max_depth", "3", "There is no model named 'xgbost'; did you mean 'xgboost'?"),
         ("mlp.dropout", "0", "the run does not train mlp"),
         ("xgboost", "3", "does not have the form MODEL.NAME=VALUE."),
@@ -40,6 +40,13 @@ def test_what_is_wrong_is_named(key, value, message):
     with pytest.raises(UsageError) as raised:
         fixed_of(RunConfig(data="a.csv", models=("xgboost",), fixed={key: value}))
     assert message in str(raised.value)
+
+
+def test_none_is_among_the_values():
+    with pytest.raises(
+        UsageError, match=r"mlp\.numeric=raw cannot be used: the values are quantile, standard, robust, None\."
+    ):
+        fixed_of(RunConfig(data="a.csv", models=("mlp",), fixed={"mlp.numeric": "raw"}))
 
 
 def test_python_and_the_equivalent_command_take_the_same_values():
