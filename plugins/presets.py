@@ -26,6 +26,26 @@ class PublishedFTTransformer(Preset, FTTransformer):
         return FTTransformerParams(projection=projection_for(shape))
 
 
+class ScaledFTTransformer(Preset, FTTransformer):
+    """FT-Transformer with the sizes and dropout rates of a number of layers (Gorishniy et al. 2021, supplement C.2), which alone is
+    tuned.
+    """
+
+    name = "ft_transformer:scaled"
+    title = "FT-Transformer (scaled)"
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> FTTransformerParams:
+        """Three layers, as in the paper."""
+        return self._with(3, shape)
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> FTTransformerParams:
+        """One to six layers."""
+        return self._with(trial.suggest_int("n_layers", 1, 6), shape)
+
+    def _with(self, n_layers: int, shape: Shape) -> FTTransformerParams:
+        return msgspec.structs.replace(FTTransformerParams.scaled(n_layers), projection=projection_for(shape))
+
+
 class FTTransformerWithoutBiases(Preset, FTTransformer):
     """FT-Transformer without biases of the feature tokens, the ablation of section 4.2 (Table 3) of Gorishniy et al. 2021."""
 
@@ -60,6 +80,7 @@ SMALL_VARIANTS: dict[str, dict[str, Any]] = {
 
 class _SizedNPT(Preset, NPT):
     size: ClassVar[Size] = "base"
+    max_rows = 20_000_000
 
     def defaults(self, task: Task, shape: Shape, device: str) -> NPTParams:
         return sized(self.size, shape.n_features + 1)
@@ -75,7 +96,7 @@ class _SizedNPT(Preset, NPT):
 
 
 class NPTBase(_SizedNPT):
-    """NPT-Base of Kossen et al. 2021 (appendix C.1.1) on every device; on a CPU, a fit takes hours."""
+    """NPT-Base of Kossen et al. 2021 (appendix C.1.1) on every device and as large tables as Higgs; on a CPU, a fit takes hours."""
 
     name = "npt:base"
     title = "NPT (base)"

@@ -15,7 +15,7 @@ from tabapp.nn.costs import network_bytes, training_cost
 from tabapp.nn.layers.attention import LayerAttention, SelfAttention
 from tabapp.nn.layers.dropout import Dropout
 from tabapp.nn.layers.linear import Linear
-from tabapp.nn.layers.tokenizers import uniform_rows
+from tabapp.nn.layers.tokenizers import NumericTokenizer, uniform_rows
 from tabapp.nn.plugin import DeepPlugin, Sizes
 from tabapp.nn.pretraining import Pretext, Pretrained
 from tabapp.nn.training.params import TrainingParams
@@ -38,6 +38,8 @@ class TabTransformerParams(TrainingParams, frozen=True, kw_only=True):
     attention_dropout: dropout rate of attention probabilities.
     ffn_dropout: dropout rate at the end of both branches of a layer.
     first_factor, second_factor: sizes of the two hidden layers after the Transformer, divided by the size of their input.
+    numeric_tokens: numeric columns are tokens of the Transformer as well, as in FT-Transformer, instead of joining its output. The
+        paper has none.
     """
 
     n_layers: int = 6
@@ -48,6 +50,7 @@ class TabTransformerParams(TrainingParams, frozen=True, kw_only=True):
     ffn_dropout: float = 0.1
     first_factor: int = 4
     second_factor: int = 2
+    numeric_tokens: bool = False
     learning_rate: float = 1e-4
     weight_decay: float = 2e-4
 
@@ -96,7 +99,7 @@ class Layer(nn.Module):
 
 
 class TabTransformerNetwork(nn.Module):
-    """MLP([Transformer(tokens of the categorical columns), LayerNorm(numeric columns)]).
+    """MLP([Transformer(tokens of the categorical columns), LayerNorm(numeric columns)]), or MLP(Transformer(all tokens)).
 
     NOTE[DIFF]: up to four numeric columns skip LayerNorm, because a LayerNorm over one column is constant and over two
     columns preserves only their order. Hidden layers have at most 1,024 units. If all categorical columns are constant in a
@@ -113,30 +116,37 @@ class TabTransformerNetwork(nn.Module):
         self.tokenizer = None
         if sizes.cardinalities:
             self.tokenizer = ColumnTokenizer(sizes.cardinalities, params.d_token, concatenated=concatenated)
-        self.layers = nn.Sequential(*[Layer(params) for _ in range(params.n_layers if sizes.cardinalities else 0)])
-        self.numeric_normalization = nn.LayerNorm(n_numeric) if n_numeric > FEW_NUMERIC else nn.Identity()
-        d_in = len(sizes.cardinalities) * params.d_token + n_numeric
+        self.numeric_tokenizer = None
+        if params.numeric_tokens and n_numeric:
+            self.numeric_tokenizer = NumericTokenizer(n_numeric, params.d_token)
+        n_tokens, n_joining = _tokens_and_joining(n_numeric, len(sizes.cardinalities), params)
+        self.layers = nn.Sequential(*[Layer(params) for _ in range(params.n_layers if n_tokens else 0)])
+        self.numeric_normalization = nn.LayerNorm(n_joining) if n_joining > FEW_NUMERIC else nn.Identity()
+        d_in = n_tokens * params.d_token + n_joining
         first, second = (min(WIDEST_HIDDEN, d_in * factor) for factor in (params.first_factor, params.second_factor))
         self.head = nn.Sequential(
             Linear(d_in, first), nn.ReLU(), Linear(first, second), nn.ReLU(), Linear(second, sizes.d_out)
         )
 
-    def encoded(self, categorical: Tensor) -> Tensor:
-        """(rows, n_categorical · d_token): the categorical columns after attention."""
-        assert self.tokenizer is not None
-        return self.layers(self.tokenizer(categorical)).flatten(1)
+    def tokens(self, numeric: Tensor, categorical: Tensor) -> Tensor | None:
+        """(rows, n_tokens, d_token): the columns before attention, numeric ones first; None if no column is a token."""
+        parts = [] if self.numeric_tokenizer is None else [self.numeric_tokenizer(numeric)]
+        parts += [] if self.tokenizer is None else [self.tokenizer(categorical)]
+        return torch.cat(parts, dim=1) if parts else None
 
     def encoded_columns(self, numeric: Tensor, categorical: Tensor, masked: Tensor, mask: Tensor) -> Tensor:
         """(rows, n_categorical, d_token): the categorical columns after attention; see `tabapp.nn.pretraining.Encoder`."""
-        assert self.tokenizer is not None
-        return self.layers(self.tokenizer(categorical))
+        tokens = self.tokens(numeric, categorical)
+        assert tokens is not None
+        return self.layers(tokens)[:, -categorical.shape[1] :]
 
     def attention_maps(self, numeric: Tensor, categorical: Tensor) -> list[LayerAttention]:
-        """Attention of each categorical column to each other, by layer; numeric columns have none."""
-        if self.tokenizer is None:
+        """Attention of each column that is a token to each other, by layer."""
+        tokens = self.tokens(numeric, categorical)
+        if tokens is None:
             return []
-        tokens = self.tokenizer(categorical)
-        places = tuple(range(numeric.shape[1], numeric.shape[1] + tokens.shape[1]))
+        n_features = numeric.shape[1] + categorical.shape[1]
+        places = tuple(range(n_features - tokens.shape[1], n_features))
         found: list[LayerAttention] = []
         for i, layer in enumerate(self.layers):
             assert isinstance(layer, Layer)
@@ -145,20 +155,26 @@ class TabTransformerNetwork(nn.Module):
         return found
 
     def feature_attention(self, numeric: Tensor, categorical: Tensor) -> dict[str, Tensor]:
-        """The attention that each categorical column receives, averaged over layers, heads and the columns that attend. Numeric
-        columns are outside of the Transformer (section 2), so that they have none. The paper defines no importance.
+        """The attention that each column receives that is a token, averaged over layers, heads and the columns that attend. Numeric
+        columns are outside of the Transformer in the paper (section 2), so that they have none. It defines no importance.
         """
         maps = self.attention_maps(numeric, categorical)
         if not maps:
             return {}
         received = torch.stack([each.weights.mean((1, 2)) for each in maps]).mean(0)
-        return {"attention": torch.cat([torch.full_like(numeric, torch.nan), received], dim=1)}
+        outside = numeric if self.numeric_tokenizer is None else numeric[:, :0]
+        return {"attention": torch.cat([torch.full_like(outside, torch.nan), received], dim=1)}
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
-        numeric = self.numeric_normalization(numeric)
-        if self.tokenizer is None:
-            return self.head(numeric)
-        return self.head(torch.cat([self.encoded(categorical), numeric], dim=1))
+        tokens = self.tokens(numeric, categorical)
+        joining = [] if self.numeric_tokenizer is not None else [self.numeric_normalization(numeric)]
+        encoded = [] if tokens is None else [self.layers(tokens).flatten(1)]
+        return self.head(torch.cat([*encoded, *joining], dim=1))
+
+
+def _tokens_and_joining(n_numeric: int, n_categorical: int, params: TabTransformerParams) -> tuple[int, int]:
+    """The numbers of columns that are tokens, and of those that join the output of the Transformer."""
+    return (n_numeric + n_categorical, 0) if params.numeric_tokens else (n_categorical, n_numeric)
 
 
 class TabTransformer(DeepPlugin):
@@ -218,8 +234,9 @@ class TabTransformer(DeepPlugin):
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         assert isinstance(params, TabTransformerParams)
-        n_tokens, d = shape.n_categorical, params.d_token
-        d_in = n_tokens * d + shape.n_numeric
+        d = params.d_token
+        n_tokens, n_joining = _tokens_and_joining(shape.n_numeric, shape.n_categorical, params)
+        d_in = n_tokens * d + n_joining
         first, second = (min(WIDEST_HIDDEN, d_in * factor) for factor in (params.first_factor, params.second_factor))
         head = d_in * first + first * second
         layers = params.n_layers * n_tokens * (12 * d * d + 2 * n_tokens * d + 300 * d)
@@ -251,7 +268,7 @@ class PretrainedTabTransformer(Pretrained, TabTransformer):
     name = "tab_transformer_pretrained"
     title = "TabTransformer, pre-trained"
     params_type = PretrainedTabTransformerParams
-    architecture = ("n_layers", "d_token", "n_heads", "column_embedding", "pretext")
+    architecture = ("n_layers", "d_token", "n_heads", "column_embedding", "numeric_tokens", "pretext")
     task_parts = ("head.", "numeric_normalization.")
 
     def supports(self, task: Task, shape: Shape) -> str | None:

@@ -39,6 +39,7 @@ SCRIPTS = {
     "papers.npt_targets": f"{KEEP} --tables poker_hand:x0:x1 --splits 1 --rows 60 --test-rows 30 --steps 4",
     "papers.npt_uci": "--data {data} --tables boston --splits 1 --set n_steps=6",
     "papers.partly_labeled": "--data {data} --tables poker_hand:x0:x1 --draws 1 --rows 60 --test-rows 30 --known 0.6 --models mlp",
+    "papers.tab_transformer_embeddings": "--data {data} --tables adult --seeds 1 --rows 150 --epochs 2 --map {scratch}/map.svg",
     "papers.tab_transformer_robustness": "--data {data} --tables adult --seeds 2 --rows 150 --shares 0,0.5 --epochs 2",
     "papers.tab_transformer_semi_supervised": f"{KEEP} --tables bank_marketing --labeled 60 --draws 2 --unlabeled 120 --seconds 2",
     "papers.tree_like": "--rows 200 --features 6 --alphas 0,1 --minutes 0.03",

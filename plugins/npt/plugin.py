@@ -78,7 +78,7 @@ class NPT(Plugin):
     gives a model of the features that can only impute.
 
     NOTE[DIFF]: standardized numbers are clipped at 10 standard deviations. Tables with more than 100,000 training rows, 60
-    features or 100 classes are skipped, whereas the paper trains on up to 11 million rows.
+    features or 100 classes are skipped; the presets take more rows, as the paper does with up to 11 million.
     """
 
     name = "npt"

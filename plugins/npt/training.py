@@ -16,7 +16,15 @@ from tabapp.models.contract import FitContext, Params
 from tabapp.nn.layers.precision import autocast, has_fast_bfloat16
 from tabapp.nn.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from tabapp.nn.training.memory import is_out_of_memory
-from tabapp.nn.training.optimizers import Lamb, Lookahead, clamp_gradients, cosine_down, cyclic, flat_then_anneal
+from tabapp.nn.training.optimizers import (
+    Lamb,
+    Lookahead,
+    clamp_gradients,
+    cosine_down,
+    cyclic,
+    flat_then_anneal,
+    warm_then_polynomial,
+)
 from tabapp.nn.training.params import OTHERS_SHARE
 from tabapp.nn.training.trainer import CHECKPOINT_SECONDS
 
@@ -47,6 +55,8 @@ class NPTParams(Params, frozen=True, kw_only=True):
         learning_rate: learning rate of LAMB.
         flat: share of the steps before the learning rate is annealed.
         cycles: number of cosine cycles of the learning rate instead (appendix C.1.2); 0 for flat, then annealed.
+        warmup: share of the steps in which the learning rate rises from 0, before it falls to 0 as a polynomial of `decay_power`
+            (appendix C.1.3, for Forest Cover); 0 for flat, then annealed. The paper does not give the power.
         n_steps: training steps.
         batch_rows: maximum rows per training step; with all rows, each step uses the whole table.
         feature_masking, target_masking: probability of masking a known entry of a feature or of the target. With a target
@@ -73,6 +83,8 @@ class NPTParams(Params, frozen=True, kw_only=True):
     learning_rate: float = 1e-3
     flat: float = 0.7
     cycles: int = 0
+    warmup: float = 0.0
+    decay_power: float = 1.0
     n_steps: int = 10_000
     batch_rows: int = 2048
     feature_masking: float = 0.15
@@ -362,8 +374,7 @@ class Steps:
             self.batch_rows = min(self.batch_rows, len(self._strata)) // 2
             batch = self._next_batch()
         clamp_gradients(self._weights, params.max_gradient)
-        factor = cyclic(progress, params.cycles) if params.cycles else flat_then_anneal(progress, params.flat)
-        self.optimizer.fast.learning_rate = params.learning_rate * factor
+        self.optimizer.fast.learning_rate = params.learning_rate * rate_factor(progress, params)
         self.optimizer.step()
         self.n_steps += 1
 
@@ -418,3 +429,12 @@ class _Pace:
             seconds_per_step = (self._seconds_at_start - left) / (step - self._first)
             affordable = step + max(1, int(SPARE_TIME * left / max(seconds_per_step, 1e-6)))
             self.n_steps = min(self._wanted, affordable)
+
+
+def rate_factor(progress: float, params: NPTParams) -> float:
+    """Factor on the learning rate at a share of the steps."""
+    if params.cycles:
+        return cyclic(progress, params.cycles)
+    if params.warmup:
+        return warm_then_polynomial(progress, params.warmup, params.decay_power)
+    return flat_then_anneal(progress, params.flat)

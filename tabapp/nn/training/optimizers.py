@@ -125,6 +125,14 @@ def flat_then_anneal(progress: float, flat: float) -> float:
     return cosine_down((progress - flat) / (1 - flat))
 
 
+def warm_then_polynomial(progress: float, warmup: float, power: float) -> float:
+    """Factor of the learning rate: from 0 to 1 in the first `warmup` of the steps, then (1 - x) ** `power` to 0. `progress` is in
+    [0, 1]."""
+    if progress < warmup:
+        return progress / warmup
+    return ((1 - progress) / (1 - warmup)) ** power if warmup < 1 else 1.0
+
+
 def cosine_down(progress: float) -> float:
     """Half a cosine from 1 to 0. `progress` is in [0, 1]."""
     return 0.5 + 0.5 * cos(pi * progress)

@@ -4,7 +4,15 @@ import pytest
 import torch
 from torch import nn
 
-from tabapp.nn.training.optimizers import Lamb, Lookahead, clamp_gradients, cosine_down, cyclic, flat_then_anneal
+from tabapp.nn.training.optimizers import (
+    Lamb,
+    Lookahead,
+    clamp_gradients,
+    cosine_down,
+    cyclic,
+    flat_then_anneal,
+    warm_then_polynomial,
+)
 
 
 def parameter(*values: float) -> nn.Parameter:
@@ -80,4 +88,6 @@ def test_schedules() -> None:
     assert [flat_then_anneal(p, 0.7) for p in (0.0, 0.7)] == [1.0, 1.0]
     assert flat_then_anneal(0.85, 0.7) == pytest.approx(0.5)
     assert flat_then_anneal(1.0, 0.7) == pytest.approx(0.0)
+    polynomial = [warm_then_polynomial(p, 0.2, 2.0) for p in (0.0, 0.1, 0.2, 0.6, 1.0)]
+    assert polynomial == pytest.approx([0.0, 0.5, 1.0, 0.25, 0.0])
     assert [cosine_down(p) for p in (0.0, 0.5, 1.0)] == pytest.approx([1.0, 0.5, 0.0])

@@ -87,19 +87,37 @@ def test_autoint_ignores_a_zero_feature() -> None:
     }
 
 
+def test_numbers_can_be_tokens_of_tab_transformer() -> None:
+    torch.manual_seed(0)
+    network = TabTransformerNetwork(MIXED, TabTransformerParams(n_layers=1, d_token=16, numeric_tokens=True)).eval()
+    x, codes = torch.randn(8, 3), torch.stack([torch.arange(8) % 5, torch.arange(8) % 4], 1)
+    (layer,) = network.attention_maps(x, codes)
+    assert layer.queries == layer.keys == (0, 1, 2, 3, 4)
+    encoded = network.encoded_columns(x, codes, codes, codes)
+    assert encoded.shape == (8, 2, 16)
+    assert (network.encoded_columns(x.flip(0), codes, codes, codes) - encoded).abs().max() > 1e-4
+    assert network.feature_attention(x, codes)["attention"].isfinite().all()
+    only_numbers = TabTransformerNetwork(
+        Sizes(n_numeric=3, cardinalities=(), d_out=1), TabTransformerParams(n_layers=1, d_token=16, numeric_tokens=True)
+    )
+    assert only_numbers(x, codes[:, :0]).shape == (8, 1)
+
+
 @pytest.mark.parametrize("column_embedding", ["concatenated", "added"])
 def test_tab_transformer_attends_among_categorical_columns(column_embedding: str) -> None:
     torch.manual_seed(0)
     params = TabTransformerParams(n_layers=2, d_token=16, column_embedding=column_embedding)
     network = TabTransformerNetwork(MIXED, params).eval()
     x, codes = torch.randn(8, 3), torch.stack([torch.arange(8) % 5, torch.arange(8) % 4], 1)
-    before, encoded = network(x, codes), network.encoded(codes)
+    before, encoded = network(x, codes), network.encoded_columns(x, codes, codes, codes).flatten(1)
     assert not torch.allclose(network(x.flip(0), codes), before)
     assert encoded.shape == (8, 32)
     # The encoding of a column depends on the level of the other column.
     changed = codes.clone()
     changed[:, 1] = (changed[:, 1] + 1) % 4
-    assert (network.encoded(changed)[:, :16] - encoded[:, :16]).abs().max() > 1e-4
+    assert (
+        network.encoded_columns(x, changed, changed, changed).flatten(1)[:, :16] - encoded[:, :16]
+    ).abs().max() > 1e-4
     # Permuting levels together with their embeddings has no effect.
     renamed = torch.tensor([3, 0, 4, 1, 2])
     with torch.no_grad():
