@@ -14,6 +14,7 @@ from tabapp.run.record.state import RunState
 
 Status = Literal["done", "running", "queued", "failed", "open", "impossible"]
 CALIBRATION = "calibration"
+A_MODEL = " a model"
 
 
 class Asked(Protocol):
@@ -86,13 +87,15 @@ def _of_analysis(
         if each.request.option == request.option:
             part = _part(found, each.request.value)
             own = found.get(part) or Entry(
-                f"{tag} {part}", _asked_title(request, each.request.value), "open", "", "", request
+                f"{tag} {part}", _asked_title(request, each.request.value, state), "open", "", "", request
             )
             found[part] = _in_progress(own, each, state, queued)
     other = state.underway
     if is_busy and other is not None and other.option == request.option and not _is_running(asked):
         part = _part(found, other.value)
-        own = found.get(part) or Entry(f"{tag} {part}", _asked_title(request, other.value), "open", "", "", request)
+        own = found.get(part) or Entry(
+            f"{tag} {part}", _asked_title(request, other.value, state), "open", "", "", request
+        )
         note = f"{other.share:.0%}" if other.share is not None else "elsewhere"
         found[part] = replace(own, status="running", note=note, share=other.share)
     return list(found.values()) or [_open(request, tag, state)]
@@ -153,11 +156,20 @@ def _sentence(note: str) -> str:
 
 def _title(event: ev.AnalysisEvent, state: RunState) -> str:
     analysis = analysis_of(event)
-    return f"{analysis.name}: {one_line(event.part)}" if event.part else analysis.name
+    name = analysis.request.title if analysis.request is not None and event.part else analysis.name
+    return _with_part(name, event.part, state) if event.part else name
 
 
-def _asked_title(request: Request, value: str | None) -> str:
-    return request.title if value is None else f"{request.title}: {one_line(value)}"
+def _asked_title(request: Request, value: str | None, state: RunState) -> str:
+    return request.title if value is None else _with_part(request.title, value, state)
+
+
+def _with_part(title: str, part: str, state: RunState) -> str:
+    """The title of an analysis of a part of the run, such as "Attention of FT-Transformer" for "Attention of a model"."""
+    models = {row.model: row.title for row in state.leaderboard}
+    if title.endswith(A_MODEL) and part in models:
+        return f"{title.removesuffix(A_MODEL)} {models[part]}"
+    return f"{title}: {one_line(part)}"
 
 
 def _headline(event: ev.AnalysisEvent, state: RunState) -> str:

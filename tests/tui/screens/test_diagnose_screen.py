@@ -21,7 +21,7 @@ from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Reading
 from tabapp.tui.session import analysis_queue
 from tabapp.tui.session.analysis_queue import Job
 from tabapp.tui.viewmodels.diagnosis_entries import entries
-from tests.run.recording import analyses
+from tests.run.recording import LIGHTGBM_ROW, analyses
 from tests.tui import evaluations, recordings
 from tests.tui.driver import NARROW, SIZES, drive
 
@@ -362,3 +362,12 @@ async def test_help_of_the_screen(tmp_path, monkeypatch, size):
         await driver.press("9", "question_mark")
         await driver.until(lambda: isinstance(driver.app.screen, Reading))
         await driver.until(lambda: "one after the other" in driver.app.screen._text.plain)
+
+
+def test_the_title_of_the_attention_of_a_model_has_its_name():
+    rows = (msgspec.structs.replace(LIGHTGBM_ROW, model="ft_transformer", title="FT-Transformer"),)
+    state = RunState(plan=recordings.plan(), leaderboard=rows)
+    folder = RunFolder.__new__(RunFolder)
+    jobs = [Job(i, folder, Diagnose("attention", m), "queued") for i, m in enumerate(("ft_transformer", "gone"))]
+    found = [each.title for each in entries(state, jobs, is_busy=False) if each.title.startswith("Attention of")]
+    assert found == ["Attention of FT-Transformer", "Attention of a model: gone"]
