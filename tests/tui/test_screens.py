@@ -467,3 +467,15 @@ async def test_tabs_keys_and_rows_can_be_clicked(tmp_path, monkeypatch):
         column = driver.text().splitlines()[-1].index("a Rows")
         await driver.pilot.click(offset=(column, 35))
         await wait_for(driver, WholeTable)
+
+
+async def test_the_list_of_models_follows_the_size_of_the_terminal(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening(), size=(80, 14)) as driver:
+        await driver.press("M")
+        await driver.until(lambda: "LightGBM" in driver.text())
+        table = driver.app.screen.query_one("#options")
+        before = table.size.height
+        assert "gbdt" not in driver.text()
+        await driver.pilot.resize_terminal(160, 40)
+        await driver.until(lambda: table.size.height > before)
+        await driver.until(lambda: "gbdt" in driver.text())

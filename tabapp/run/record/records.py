@@ -99,7 +99,7 @@ class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):
         folds: number of folds that the score covers.
         trials: number of finished trials; `trial` is the number of the best (0 has the default hyperparameters).
         fit_seconds: training time of the best trial, all folds together.
-        predict_ms_per_1k: milliseconds to predict 1,000 rows with all its fold models.
+        predict_ms_per_1k: milliseconds to predict 1,000 rows with the models that a bundle has of it.
         status, reason: status of the model, and its cause where there is one.
         activity: the running fit, such as "trial 3 · fold 2/5"; empty without one.
         in_ensemble: weight in the ensemble, 0 for models outside it.

@@ -26,6 +26,7 @@ KEYS = "space include · a all · n none · → presets · i page · = fix a val
 COLUMNS = (
     Column("", width=1),
     Column("Model", least=16),
+    Column("Family", priority=6),
     Column("Source", priority=3),
     Column("Fit", "right", priority=1),
     Column("Memory", "right", priority=4),
@@ -77,6 +78,9 @@ class ModelChoice(Dialog):
         self._fill()
         self.query_one(Table).focus()
 
+    def on_resize(self) -> None:
+        self._fill()
+
     def _shown(self) -> list[Known]:
         """The models in order, each followed by its presets where they are unfolded."""
         shown: list[Known] = []
@@ -114,6 +118,7 @@ class ModelChoice(Dialog):
             (
                 Content.styled("●" if model.name in self._chosen else " ", "bold $accent"),
                 Content.styled(name, style),
+                Content.styled(model.family, MUTED),
                 Content.styled(model.paper, MUTED),
                 Content("—" if model.seconds is None else format_duration(model.seconds)),
                 Content.styled("—" if model.n_bytes is None else file_size(model.n_bytes), MUTED),
