@@ -102,6 +102,7 @@ async def test_a_small_terminal_shows_one_line(tmp_path, monkeypatch, size):
 
 async def test_the_end_of_the_run_shows_the_next_steps(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.running()) as driver:
+        await driver.press("3")
         await driver.write(msgspec.structs.replace(recordings.finished()[-1], message="", bundle="b.tabapp"))
         await driver.until(lambda: any("The run has ended" in toast for toast in driver.toasts()))
         toast = next(toast for toast in driver.toasts() if "The run has ended" in toast)
@@ -358,8 +359,19 @@ def test_showing_runs_returns_the_exit_code(tmp_path, monkeypatch):
 async def test_each_new_best_is_shown_once(tmp_path, monkeypatch):
     events = recordings.running()
     async with drive(tmp_path, monkeypatch, events[:200], attach=True) as driver:
+        await driver.press("3")
         assert not [toast for toast in driver.toasts() if "New best" in toast], "what was known before is no news"
         await driver.write(*events[200:])
         await driver.until(lambda: any("New best" in toast for toast in driver.toasts()))
         await driver.still()
         assert len([toast for toast in driver.toasts() if "New best" in toast]) == 1
+
+
+async def test_no_message_covers_the_run_screen_where_the_same_is_written(tmp_path, monkeypatch):
+    events = recordings.running()
+    async with drive(tmp_path, monkeypatch, events[:200], attach=True) as driver:
+        await driver.write(*events[200:])
+        await driver.write(msgspec.structs.replace(recordings.finished()[-1], message="", bundle="b.tabapp"))
+        await driver.until(lambda: driver.app.whole_state.finished)
+        await driver.still()
+        assert driver.toasts() == []

@@ -57,6 +57,11 @@ class Host(Protocol):
         """The folder of the run of the shown target."""
         ...
 
+    @property
+    def current_mode(self) -> str:
+        """The name of the screen that is shown, such as "run"."""
+        ...
+
     def snapshot(self) -> Snapshot:
         """The data to draw now."""
         ...

@@ -51,6 +51,8 @@ class Notifications:
             case ev.RunFinished():
                 if self._app.settings.bell:
                     self._app.bell()
+                if event.status == "ok" and self._is_on_run():
+                    return
                 self._app.notify(
                     _ending(event),
                     title="The run has ended",
@@ -69,8 +71,13 @@ class Notifications:
         if not is_new or best is None or time.monotonic() - self._last_toast < TOAST_EVERY_SECONDS:
             return
         self._last_toast = time.monotonic()
-        self._app.notify(f"★ {model_name(best)}  {format_score(best.score)}", title="New best", timeout=3)
+        if not self._is_on_run():
+            self._app.notify(f"★ {model_name(best)}  {format_score(best.score)}", title="New best", timeout=3)
         self._app.flash()
+
+    def _is_on_run(self) -> bool:
+        """Whether the Run screen is shown, whose events and verdict say the same."""
+        return self._app.current_mode == "run"
 
     def show_trouble(self, trouble: str) -> None:
         """Show that the engine has stopped, and offer what can be done about it."""
