@@ -31,7 +31,7 @@ def group(evidence: Evidence) -> Iterator[DataWarning]:
         if several and column.unique >= _SMALLEST_SHARE * evidence.n_rows and _holds_entities(column, evidence):
             message = f"Each of the {column.unique:,} values has {present / column.unique:.1f} rows on average."
             as_group = Remedy(label="keep its rows in one fold", option="group", value=column.name)
-            action = f"kept; if you predict for new ones, give {option('group', column.name)}"
+            action = f"kept; if you predict for new ones, validate on new ones with {option('group', column.name)}"
             yield DataWarning(check="group", column=column.name, message=message, action=action, remedies=(as_group,))
 
 

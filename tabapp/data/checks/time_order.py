@@ -34,5 +34,7 @@ def time(evidence: Evidence) -> Iterator[DataWarning]:
         if max(float((steps >= 0).mean()), float((steps <= 0).mean())) >= _IN_ORDER:
             message = f"The rows are sorted by this date, from {column.low_text} to {column.high_text}."
             by_time = Remedy(label="score models on the latest rows", option="time", value=column.name)
-            action = f"kept; if you predict later rows, {option('time', column.name)} scores models on the latest rows"
+            action = (
+                f"kept; if you predict later rows, score models on the latest rows with {option('time', column.name)}"
+            )
             yield DataWarning(check="time", column=column.name, message=message, action=action, remedies=(by_time,))

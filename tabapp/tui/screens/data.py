@@ -30,7 +30,7 @@ from tabapp.tui.session.plan.exchange import PlanExchange
 from tabapp.tui.session.plan.start_request import WAITING
 from tabapp.tui.viewmodels.plan_fields import plan_fields
 from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count, file_size
-from tabapp.tui.widgets.checks import Checks, warning_line
+from tabapp.tui.widgets.checks import Checks, warning_line, without_options
 from tabapp.tui.widgets.plan import Plan, PlanNote
 from tabapp.tui.widgets.preview import Preview
 from tabapp.warning_text import sentence
@@ -349,7 +349,7 @@ class DataView(RunView):
             )
             for place, remedy in enumerate(warning.remedies)
         ]
-        dialog = Decision("Check", f"{sentence(warning)}.", options, stay="Leave it as it is")
+        dialog = Decision("Check", f"{sentence(without_options(warning))}.", options, stay="Leave it as it is")
         self.tabapp.push_screen(dialog, lambda place: self._remedy(warning, place) if place else None)
 
     def _remedy(self, warning: ev.WarningView, place: str) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+import msgspec
+
 from tabapp.run.record import events as ev
 from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import set_titles
@@ -12,9 +16,17 @@ from tabapp.warning_text import parts
 UNLABELED = "unlabeled"
 
 
+def without_options(warning: ev.WarningView) -> ev.WarningView:
+    """A warning without the options that change its action, where keys do that: clauses of one, or the end of a clause."""
+    if not warning.remedies:
+        return warning
+    clauses = (re.split(r"(?:, and |, | with )?--", clause)[0] for clause in warning.action.split("; "))
+    return msgspec.structs.replace(warning, action="; ".join(clause for clause in clauses if clause))
+
+
 def warning_line(warning: ev.WarningView) -> Content:
     """A warning with its column and the action taken."""
-    named, message, action = parts(warning)
+    named, message, action = parts(without_options(warning))
     return Content.assemble(("⚠ ", "$warning"), (named, "bold"), message, (action, MUTED))
 
 

@@ -19,6 +19,7 @@ from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.session.plan import exchange, presets
 from tabapp.tui.viewmodels.plan_fields import field_names
+from tabapp.tui.widgets.checks import without_options
 from tabapp.tui.widgets.plan import Plan
 from tests.tui import recordings
 from tests.tui.driver import NARROW, Driver, drive
@@ -292,7 +293,7 @@ async def test_enter_on_a_warning_offers_its_remedies(tmp_path, monkeypatch):
             check="sentinel",
             column="Age",
             message="0.5% of the numbers are 0.",
-            action="kept as a number",
+            action="kept as a number; --null 0 reads it as missing in every column",
             remedies=(
                 RemedyView(label="read '0' as missing", option="null", value='"Age=0"'),
                 RemedyView(label="use it as categorical", option="kind", value="Age=categorical"),
@@ -307,6 +308,7 @@ async def test_enter_on_a_warning_offers_its_remedies(tmp_path, monkeypatch):
         driver.app.screen.query_one("#checks").focus()
         await driver.press("enter")
         await driver.sees("Read '0' as missing", "--null", "Use it as categorical")
+        assert "in every column" not in driver.text()
         await driver.press("enter")
         await driver.until(driver.commands)
         assert sent(driver) == {"null": ["-1", "Age=0"]}
@@ -470,3 +472,19 @@ async def test_the_picker_shows_in_full_why_a_model_is_skipped(tmp_path, monkeyp
         skipped = next(model for model in picker._models if model.reason)
         picker.query_one(Table).move_to_key(skipped.name)
         await driver.until(lambda: skipped.reason in str(picker.query_one("#message").render()))
+
+
+@pytest.mark.parametrize(
+    ("action", "shown"),
+    [
+        ("kept as a number; --null 0 reads it as missing", "kept as a number"),
+        ("kept; scores may be lower, and --ignore a leaves it out", "kept; scores may be lower"),
+        ("kept; leave it out with --ignore 'a b'", "kept; leave it out"),
+    ],
+)
+def test_a_check_whose_keys_change_the_plan_names_no_option(action, shown):
+    remedy = RemedyView(label="leave it out", option="ignore", value="a")
+    warning = ev.WarningView(check="leak", column="a", message="It leaks.", action=action, remedies=(remedy,))
+    assert without_options(warning).action == shown
+    alone = msgspec.structs.replace(warning, remedies=())
+    assert without_options(alone).action == action
