@@ -225,3 +225,19 @@ async def test_before_the_first_model(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.opening(), size=NARROW) as driver:
         await driver.press("3", "space", "enter", "y", "U", "c")
         await driver.sees("No model yet.")
+
+
+async def test_the_numbers_above_the_charts_are_not_cut(tmp_path, monkeypatch):
+    events = [*recordings.finished(), evaluations.binary("ensemble", None)]
+    async with drive(tmp_path, monkeypatch, events, attach=True, engine_runs=False) as driver:
+        await driver.press("3")
+        for words in ("area 0.8789 · “1” against the rest", "average precision 0.8412 · “1” against the rest"):
+            await driver.press("right")
+            await driver.until(lambda words=words: words in flowed(driver.text()))
+        await driver.press("right", "right")
+        await driver.until(lambda: "calibration error 0.0312" in flowed(driver.text()))
+
+
+def flowed(screen: str) -> str:
+    """The text of the right column of panels, wrapped lines joined."""
+    return " ".join(line[80:-1].strip() for line in screen.splitlines())
