@@ -128,7 +128,7 @@ def test_embedded_weights_with_another_hash_are_refused(
     write_archive(forged, entries, manifest)
     monkeypatch.setenv(place.FOLDER_VARIABLE, str(tmp_path / "none"))
     networks.forget()
-    with pytest.raises(BundleError, match="lightpfn-classifier .* are not installed"):
+    with pytest.raises(BundleError, match=r"lightpfn-classifier .* are not installed"):
         load_bundle(forged)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -186,73 +187,77 @@ def test_a_changed_file_of_weights_is_not_read(made_light: Path, weights_folder:
         store.verified(record)
 
 
-def test_structured_models_equal_their_package(
-    tmp_path: Path, weights_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With networks of a fraction of the size, whose weights are stored without the confined process."""
+@pytest.fixture
+def small_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The networks of structured-data-models at a fraction of their size."""
     pytest.importorskip("sdm")
+    from sdm.models.kumo.tabular import model as kumo
+    from sdm.models.tabiclv2 import model as tabicl
+
+    small = {"num_embedding_layers": 1, "num_inducing_points": 8, "num_icl_layers": 1, "num_icl_heads": 2}
+    changed = kumo.MODEL_KWARGS["small"] | small | {"cell_channels": 16, "icl_channels": 32}
+    monkeypatch.setitem(kumo.MODEL_KWARGS, "small", changed)
+    network = partial(tabicl._TabICLv2, channels=16, num_embedding_heads=2, **small)
+    monkeypatch.setattr(tabicl, "_TabICLv2", network)
+
+
+@pytest.mark.parametrize("n_classes", [2, 7, 1])
+@pytest.mark.parametrize("name", ["kumo", "tabicl"])
+def test_structured_models_equal_their_package(
+    name: str, n_classes: int, tmp_path: Path, weights_folder: Path, small_networks: None
+) -> None:
+    """With weights that are stored without the confined process; rows with missing cells and with categories unseen in training."""
     import pyarrow as pa
     import torch
     from safetensors.torch import save_file
     from sdm import TableTensor
-    from sdm.models import KumoTabular
-    from sdm.models.kumo.tabular import model as kumo
+    from sdm.models import KumoTabular, TabICLv2
 
-    small = {
-        "cell_channels": 16,
-        "num_embedding_layers": 1,
-        "num_inducing_points": 8,
-        "icl_channels": 32,
-        "num_icl_layers": 1,
-    }
-    monkeypatch.setitem(kumo.MODEL_KWARGS, "small", kumo.MODEL_KWARGS["small"] | small | {"num_icl_heads": 2})
-    for kind, task, n_classes in (("classifier", "classification", 7), ("regressor", "regression", 1)):
-        torch.manual_seed(0)
-        network = KumoTabular(task=task, size="small", pretrained=False, device="cpu")
-        randomized(network, 0)
-        made = tmp_path / f"{kind}.safetensors"
-        state = next(iter(network.models.values())).state_dict()
-        save_file({key: tensor.clone() for key, tensor in state.items()}, made)
-        digest = store.sha256_of(made)
-        record = store.Installed(
-            name=f"kumo-small-{kind}",
-            sha256=digest,
-            n_bytes=made.stat().st_size,
-            source=f"{kind}.pt",
-            source_sha256="0" * 64,
-            license="OpenMDW-1.1",
-            added_at="2026-11-27T00:00:00+00:00",
-        )
-        store.keep(record, made)
-        train, valid, new = (some_rows(n, n_classes, seed) for n, seed in ((80, 0), (20, 1), (64, 2)))
-        model = fitted("kumo", n_classes, tmp_path / kind, train, valid)
+    task: Any = "regression" if n_classes == 1 else "classification"
+    torch.manual_seed(0)
+    network: Any = (
+        KumoTabular(task=task, size="small", pretrained=False, device="cpu")
+        if name == "kumo"
+        else TabICLv2(task=task, pretrained=False, device="cpu")
+    )
+    randomized(network, 0)
+    made = tmp_path / "made.safetensors"
+    state = next(iter(network.models.values())).state_dict()
+    save_file({key: tensor.clone() for key, tensor in state.items()}, made)
+    kind = "regressor" if n_classes == 1 else "classifier"
+    record = store.Installed(
+        name=f"kumo-small-{kind}" if name == "kumo" else f"tabicl-{kind}",
+        sha256=store.sha256_of(made),
+        n_bytes=made.stat().st_size,
+        source=f"{kind}.pt",
+        source_sha256="0" * 64,
+        license="OpenMDW-1.1",
+        added_at="2026-11-27T00:00:00+00:00",
+    )
+    store.keep(record, made)
+    train, valid, new = (some_rows(n, n_classes, seed) for n, seed in ((80, 0), (20, 1), (64, 2)))
+    model = fitted(name, n_classes, tmp_path / kind, train, valid)
 
-        def features(table: Table) -> Any:
-            columns = {
-                f"n{i}": pa.array(np.ascontiguousarray(v), from_pandas=True) for i, v in enumerate(table.numeric.T)
-            }
-            for i, codes in enumerate(table.categorical.T):
-                columns[f"c{i}"] = pa.array([None if c == 1 else str(c) for c in codes.tolist()], pa.string())
-            stypes = {name: "numerical" if name[0] == "n" else "categorical" for name in columns}
-            return TableTensor.from_arrow(pa.table(columns), stypes=stypes)
+    def features(table: Table) -> Any:
+        columns = {f"n{i}": pa.array(np.ascontiguousarray(v), from_pandas=True) for i, v in enumerate(table.numeric.T)}
+        for i, codes in enumerate(table.categorical.T):
+            columns[f"c{i}"] = pa.array([None if c == 1 else str(c) for c in codes.tolist()], pa.string())
+        stypes = {name: "numerical" if name[0] == "n" else "categorical" for name in columns}
+        return TableTensor.from_arrow(pa.table(columns), stypes=stypes)
 
-        rows = train.joined(valid)
-        assert rows.target is not None
-        y = pa.array(rows.target if n_classes == 1 else [str(code) for code in rows.target.tolist()])
-        kinds = {"target": "numerical" if n_classes == 1 else "categorical"}
-        generator = torch.Generator("cpu").manual_seed(3)
-        network.fit(
-            features(rows),
-            TableTensor.from_arrow(pa.table({"target": y}), stypes=kinds),
-            num_estimators=4,
-            generator=generator,
-        )
-        output = network.predict(features(new)).numerical.numpy()
-        predicted = model.predict(new)
-        if n_classes == 1:
-            assert np.abs(predicted - output.mean(axis=1)).max() < 1e-6
-        else:
-            order = [
-                int(name) for name in next(names for names in network.predict(features(new)).columns.values() if names)
-            ]
-            assert np.abs(predicted[:, order] - output).max() < 1e-6
+    rows = train.joined(valid)
+    assert rows.target is not None
+    offset = rows.target.mean() if n_classes == 1 else 0.0
+    y = pa.array(rows.target - offset if n_classes == 1 else [str(code) for code in rows.target.tolist()])
+    kinds = {"target": "numerical" if n_classes == 1 else "categorical"}
+    target = TableTensor.from_arrow(pa.table({"target": y}), stypes=kinds)
+    network.fit(features(rows), target, num_estimators=4, generator=torch.Generator("cpu").manual_seed(3))
+    own = network.predict(features(new))
+    output, predicted = own.numerical.numpy(), model.predict(new)
+    if n_classes == 1:
+        assert np.abs(predicted - output.mean(axis=1) - offset).max() < 1e-6
+    else:
+        order = [int(name) for name in next(names for names in own.columns.values() if names)]
+        assert np.abs(predicted[:, order] - output).max() < 1e-6
+    alone = np.concatenate([model.predict(new.take(slice(row, row + 1))) for row in range(3)])
+    assert np.array_equal(predicted[:3], alone)
