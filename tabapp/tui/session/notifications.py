@@ -76,7 +76,7 @@ class Notifications:
         self._app.flash()
 
     def _is_on_run(self) -> bool:
-        """Whether the Run screen is shown, whose events and verdict say the same."""
+        """Whether the Run screen is shown, which repeats these messages in its events and its verdict."""
         return self._app.current_mode == "run"
 
     def show_trouble(self, trouble: str) -> None:
