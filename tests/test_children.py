@@ -141,6 +141,7 @@ def test_the_planted_files_run_in_a_process_that_is_not_protected(planted: Path)
     assert executed(planted) == ["random", "torch"]
 
 
+@pytest.mark.slow
 def test_no_command_executes_a_file_of_the_working_directory(project: Path):
     assert set(EVERY_COMMAND) == set(COMMANDS)
     codes = json.loads(run_script(project, COMMANDS_SCRIPT, json.dumps(list(EVERY_COMMAND.values()))).splitlines()[-1])
@@ -151,6 +152,7 @@ def test_no_command_executes_a_file_of_the_working_directory(project: Path):
     assert executed(project) == []
 
 
+@pytest.mark.slow
 def test_no_screen_executes_a_file_of_the_working_directory(project: Path):
     write_run(project / "runs", config=RunConfig(data=str(project / "wine.csv")))
     last_row = (project / "wine.csv").read_text().splitlines()[178]

@@ -25,6 +25,7 @@ def trainer(out: Path, resumed: Path | None = None) -> Trainer:
     return Trainer(state, CPU, out, most_rows=128, n_validation=2)
 
 
+@pytest.mark.slow
 def test_a_resumed_training_is_the_same_bit_for_bit(tmp_path: Path) -> None:
     """Weights, average, optimizer and data after 6 + 5 steps are those after 11."""
     whole = trainer(tmp_path / "whole")

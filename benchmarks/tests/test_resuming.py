@@ -67,6 +67,7 @@ def done(jobs: list[Job], seconds: float = 60.0) -> tuple[bool, list[tuple[str, 
     return is_complete, found
 
 
+@pytest.mark.slow
 def test_every_result_of_every_job_is_recorded() -> None:
     is_complete, found = done([Job(f"job {n}", twice, (n,)) for n in range(5)])
     assert is_complete
@@ -84,6 +85,7 @@ def test_jobs_that_fail_or_die_do_not_stop_others(capfd: pytest.CaptureFixture[s
     assert "dead failed: the process has died" in said
 
 
+@pytest.mark.slow
 def test_jobs_in_flight_end_with_the_time() -> None:
     began = time.monotonic()
     is_complete, found = done([Job("long", endless, ())], seconds=8.0)

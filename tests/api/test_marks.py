@@ -102,6 +102,7 @@ def test_a_database_needs_the_marks_as_a_column(tmp_path: Path):
     assert found == pytest.approx(predictor.predict_frame(new).values.tolist(), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_onnx_takes_the_marks_as_an_input(bundle: Path, tmp_path: Path):
     pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")

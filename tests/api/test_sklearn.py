@@ -206,6 +206,7 @@ def test_a_seed_decides_the_result():
     assert not np.array_equal(first, other)
 
 
+@pytest.mark.slow
 def test_cross_validation_and_clones():
     X, y = make_classification(n_samples=80, class_sep=2, random_state=0)
     estimator = make_pipeline(StandardScaler(), TabappClassifier(**FAST))
@@ -236,6 +237,7 @@ def test_options_are_checked_when_the_estimator_is_trained():
         TabappClassifier(**{**FAST, "models": ["liner"]}).fit(X, y)
 
 
+@pytest.mark.slow
 def test_a_table_is_predicted_alike_in_all_types_that_pandas_gives_to_its_columns():
     training = pandas_tables(text_rows(150))["with dates"]
     model = TabappClassifier(**FAST).fit(training.drop(columns=["outcome"]), training["outcome"])

@@ -77,6 +77,7 @@ def test_commands_of_a_user_without_a_home_folder(homeless, capsys, words):
     assert list(homeless.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_run_and_its_predictions_in_an_odd_environment(tmp_path):
     """In the child processes, too: the one that loads a bundle reads the plugin folder."""
     (tmp_path / "site").mkdir()

@@ -192,6 +192,7 @@ def test_table_without_missing_cells_is_unchanged(tmp_path):
     assert read(tmp_path / "out.csv").equals(frame)
 
 
+@pytest.mark.slow
 def test_fills_with_the_model_of_a_bundle(tmp_path, monkeypatch):
     register_linear(monkeypatch)
     frame, plugin = text_table("regression"), registry.get("npt")

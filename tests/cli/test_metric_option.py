@@ -63,6 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_third_party_metric_works_from_the_plan_to_the_evaluation(folder: Path) -> None:
     events = run(folder, "hit_rate")
     plan = next(event for event in events if event["ev"] == "plan.made")

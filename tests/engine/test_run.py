@@ -240,6 +240,7 @@ def test_the_number_of_workers_does_not_change_a_leaderboard_with_networks(tmp_p
     assert boards[0] == boards[1] == boards[2]
 
 
+@pytest.mark.slow
 def test_resuming_a_complete_run_needs_more_budget_or_trials(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
     folder, _ = wine_run
     before = finished_fits(folder)
@@ -368,6 +369,7 @@ def most_open_trials(folder: RunFolder) -> int:
     return most
 
 
+@pytest.mark.slow
 def test_many_workers_run_several_trials_of_a_model(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     options = ["--budget", "10m", "--models", "linear,lightgbm", "--folds", "3", "--workers", "8"]

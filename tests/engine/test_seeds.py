@@ -60,6 +60,7 @@ def test_every_seed_of_the_members_is_in_the_bundle(run: RunFolder) -> None:
     assert row.score == pytest.approx(finished.scorer.value(member))
 
 
+@pytest.mark.slow
 def test_every_seed_is_trained_again_on_all_rows(run: RunFolder, tmp_path: Path) -> None:
     finished = FinishedRun(run, tmp_path / "scratch")
     ((member, weight),) = finished.members
@@ -70,6 +71,7 @@ def test_every_seed_is_trained_again_on_all_rows(run: RunFolder, tmp_path: Path)
     assert contents[0] != contents[1]
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_with_the_same_result(run: RunFolder, table: Path, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     process = start("--auto", str(table), *OPTIONS, "--runs-dir", str(runs))

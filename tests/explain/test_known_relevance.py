@@ -53,6 +53,7 @@ def contributed(fold):
     return dict(zip(COLUMNS, np.abs(found.values).mean(axis=0), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [permuted, contributed])
 @pytest.mark.parametrize("model", ["booster", "network"])
 def test_relevant_columns_are_first_and_copies_share(request, model, method):

@@ -106,6 +106,7 @@ def fetch(hub: Hub, tmp_path: Path) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+@pytest.mark.slow
 def test_an_interrupted_download_is_never_used_and_can_be_repeated(hub: Hub, tmp_path: Path) -> None:
     hub.stops_after = 1_000
     code, said = fetch(hub, tmp_path)
@@ -131,6 +132,7 @@ def test_a_page_of_a_proxy_is_not_taken_for_weights(hub: Hub, tmp_path: Path) ->
     assert not list((tmp_path / "weights").glob("*"))
 
 
+@pytest.mark.slow
 def test_another_file_under_the_right_name_is_refused(hub: Hub, tmp_path: Path) -> None:
     hub.files["model.safetensors"] = b"<html>" * 100
     code, said = fetch(hub, tmp_path)

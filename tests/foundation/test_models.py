@@ -139,6 +139,7 @@ def test_the_context_is_a_stratified_sample_of_the_rows(light: Path, tmp_path: P
     assert ContextParams().max_context == 4_096
 
 
+@pytest.mark.slow
 def test_other_weights_of_the_same_name_are_refused(light: Path, tmp_path: Path, weights_folder: Path) -> None:
     """A saved model refers to its weights by their hash."""
     from tabapp.errors import UsageError

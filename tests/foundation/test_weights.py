@@ -67,6 +67,7 @@ def test_air_gapped_installation_takes_three_commands(weights_folder: Path, tmp_
     assert store.find("lightpfn-classifier") is None
 
 
+@pytest.mark.slow
 def test_the_same_file_gives_the_same_hash(weights_folder: Path, tmp_path: Path) -> None:
     file = published_light(tmp_path / "a")
     first = add("lightpfn", light_weights(), file)
@@ -127,6 +128,7 @@ def test_damaged_files_never_crash_the_caller(weights_folder: Path, tmp_path: Pa
             add("lightpfn", light_weights(), source, replace=True)
 
 
+@pytest.mark.slow
 def test_files_of_other_networks_and_missing_parts_are_refused(weights_folder: Path, tmp_path: Path) -> None:
     file = published_light(tmp_path / "copied")
     config = file.with_name("config.json")
@@ -157,6 +159,7 @@ def test_a_header_of_two_gigabytes_is_refused_without_reading_it(weights_folder:
     assert time.monotonic() - started < 30
 
 
+@pytest.mark.slow
 def test_weights_of_a_newer_network_are_refused(weights_folder: Path, tmp_path: Path) -> None:
     """They have more arrays, or options that the installed package does not know."""
     from safetensors.torch import load_file, save_file

@@ -63,6 +63,7 @@ def plugins():
         yield
 
 
+@pytest.mark.slow
 @settings(
     deadline=None,
     derandomize=True,

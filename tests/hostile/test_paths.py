@@ -97,6 +97,7 @@ def test_commands_read_and_write(run, made, words):
             assert (made / words[words.index(option) + 1]).stat().st_size
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed(run, made):
     run("resume", "last", "--trials", "2", "--plain", "--runs-dir=-runs [1]")
     (folder,) = list_runs(made / "-runs [1]")

@@ -54,6 +54,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return run
 
 
+@pytest.mark.slow
 def test_a_run_whose_bundle_is_refused_is_kept_and_completed_later(refused, tmp_path, monkeypatch, capfd):
     last = refused.state().finished
     assert last is not None

@@ -77,6 +77,7 @@ def bundle_with(place: Path, members: dict[str, bytes], name: str, fields: dict[
     return write_zip(place, changed.items())
 
 
+@pytest.mark.slow
 def test_lying_fields_of_columns_are_refused(
     members: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,7 @@ def check(driver, names=()) -> str:
     return text
 
 
+@pytest.mark.slow
 async def test_every_screen_of_a_finished_run(tmp_path, monkeypatch):
     async with replayed(tmp_path, monkeypatch, "after") as driver:
         driver.folder.log.write_text(f"{texts.TITLE}\n{texts.CURSOR} [/b]\n", encoding="utf-8")

@@ -65,6 +65,7 @@ def test_a_masked_number_is_not_seen(name):
     assert not torch.equal(shown[0], network.encoded_columns(changed, codes, ~masked, mask))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_loss_falls_where_columns_predict_each_other(name, tmp_path):
     plugin, params, network = network_of(name)

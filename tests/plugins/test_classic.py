@@ -62,6 +62,7 @@ def test_linear_equals_scikit_learn(tmp_path: Path) -> None:
             np.testing.assert_allclose(model.predict(table), expected, atol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plugin", [Linear(), MLP()])
 def test_a_regression_stays_within_the_range_of_its_training_target(tmp_path: Path, plugin: Plugin) -> None:
     """Unless the rows are ordered by time."""

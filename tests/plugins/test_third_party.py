@@ -130,6 +130,7 @@ def test_third_party_models_are_listed_with_reasons(environment: dict[str, str])
     assert "_notes" not in listed
 
 
+@pytest.mark.slow
 def test_broken_plugins_affect_only_their_own_rows(environment: dict[str, str], tmp_path: Path) -> None:
     data, out = write_wine(tmp_path / "wine.csv"), tmp_path / "out.tabapp"
     models = "cosine_ridge,class_shares,raises,dies,unsure,nowhere,worthless,linear"

@@ -56,6 +56,7 @@ def test_a_fit_counts_as_complete_once_its_folder_has_its_name(tmp_path: Path) -
     assert list(complete_fits(folder)) == ["linear-0000-f0"]
 
 
+@pytest.mark.slow
 def test_a_run_whose_server_is_killed_and_which_is_copied_finishes(data: Path, tmp_path: Path) -> None:
     count = Count()
     folder = disturbed_run(data, tmp_path / "run", ["SIGKILL server", "copy"], random.Random(4), count, QUICK)

@@ -169,7 +169,7 @@ def _with_part(title: str, part: str, state: RunState) -> str:
     models = {row.model: row.title for row in state.leaderboard}
     if title.endswith(A_MODEL) and part in models:
         return f"{title.removesuffix(A_MODEL)} {models[part]}"
-    return f"{title}: {one_line(part)}"
+    return f"{title}: {models.get(part, one_line(part))}"
 
 
 def _headline(event: ev.AnalysisEvent, state: RunState) -> str:

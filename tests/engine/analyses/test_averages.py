@@ -34,6 +34,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
     return FinishedRun(make_run(place / "runs", table, "sold", ("linear", "lightgbm"), FOLDS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["numbers", "classes"])
 def test_the_fold_models_of_the_bundle_show_the_same_gain(name: str, request: pytest.FixtureRequest) -> None:
     run: FinishedRun = request.getfixturevalue(name)

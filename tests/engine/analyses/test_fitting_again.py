@@ -26,6 +26,7 @@ from tests.engine.finished import make_finished_run, write_table
 from tests.engine.finished_runs import make_run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["lightgbm", "mlp"])
 def test_models_trained_again_on_the_rows_of_a_fold_are_those_of_the_run(tmp_path: Path, model: str) -> None:
     data = write_table(tmp_path / "all.csv", "binary", 150)
@@ -76,6 +77,7 @@ def made_on_a_gpu(folder: RunFolder, model: str, monkeypatch: pytest.MonkeyPatch
     return folder
 
 
+@pytest.mark.slow
 def test_a_run_of_a_gpu_is_diagnosed_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, model = write_table(tmp_path / "all.csv", "binary", 210), "ft_transformer"
     folder = make_finished_run(data, tmp_path, model=model, params={"max_epochs": 1}, folds=2)
@@ -85,6 +87,7 @@ def test_a_run_of_a_gpu_is_diagnosed_without_one(tmp_path: Path, monkeypatch: py
     assert len(measure_faithfulness(run).rows) == 5
 
 
+@pytest.mark.slow
 def test_a_run_of_a_gpu_is_exported_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write_table(tmp_path / "all.csv", "binary", 120)
     folder = made_on_a_gpu(make_run(tmp_path / "runs", data, "outcome", ("mlp",), seconds=1), "mlp", monkeypatch)

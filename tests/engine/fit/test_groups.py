@@ -152,6 +152,7 @@ def trials_of(jobs: list[FitJob], model: str) -> list[tuple[int, ...]]:
     return [tuple(each.trial for each in job.each()) for job in jobs if job.model == model and job.fold == 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_trials", [4, 20])
 def test_a_gpu_trains_the_first_folds_of_several_trials_together(n_trials: int, planned: Planned) -> None:
     seen: list[dict[tuple[str, int], Any]] = []

@@ -205,6 +205,7 @@ def test_a_model_of_several_targets_loads_with_equal_predictions(tmp_path, name)
     np.testing.assert_array_equal(predicted, np.load(place / "oof.npy"))
 
 
+@pytest.mark.slow
 def test_npt_predicts_the_other_targets(tmp_path):
     def both(n: int, seed: int) -> Table:
         table = made(n, seed)

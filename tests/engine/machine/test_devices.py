@@ -255,6 +255,7 @@ def outcomes(folder: RunFolder, plan: Plan) -> Outcomes:
     return {(event.model, event.trial): (type(event).__name__, event.params, event.score) for event in ended}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_gpus", "workers"), [(1, 4), (3, 1), (4, 6)])
 def test_results_of_bounded_trials_do_not_depend_on_the_number_of_gpus(
     plan_with: Callable[..., tuple[RunFolder, Plan]], monkeypatch: pytest.MonkeyPatch, n_gpus: int, workers: int

@@ -72,6 +72,7 @@ def test_the_predictions_of_a_bundle_keep_to_the_directions(target: str, tmp_pat
         assert "`age`: only rises; `income`: only falls" in archive.read("MODEL_CARD.md").decode()
 
 
+@pytest.mark.slow
 def test_models_that_are_trained_later_keep_to_them_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = write_table(tmp_path)
     options = ["--target", "price", "--ignore", "bought", "--monotonic", "age=+,income=-", "--models", "lightgbm"]

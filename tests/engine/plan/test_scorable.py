@@ -237,6 +237,7 @@ def test_a_run_with_folds_without_a_score_ends_with_every_trial_and_readable_eve
             assert decode(encode(event)) is not None
 
 
+@pytest.mark.slow
 def test_the_command_ends_with_a_bundle_and_resumes_without_a_repair(tmp_path: Path) -> None:
     columns(rare(3)).write_csv(tmp_path / "data.csv")
     program = [sys.executable, "-m", "tabapp"]

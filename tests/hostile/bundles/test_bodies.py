@@ -87,6 +87,7 @@ def assert_survived(server, log: Path, scale: float, most_bytes: int) -> None:
     assert "Traceback" not in log.read_text()
 
 
+@pytest.mark.slow
 def test_the_server_survives_small_bodies_that_need_gigabytes(bundle, tmp_path):
     limits = ("--max-memory", "64MiB", "--max-rows", "1000000")
     with serving(bundle, *limits, log=tmp_path / "log") as server:

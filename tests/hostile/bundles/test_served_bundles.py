@@ -98,6 +98,7 @@ def start_with_each(path, made, boosters, numbers):
     return codes
 
 
+@pytest.mark.slow
 def test_damaged_replacements_leave_the_server_up(made, tmp_path):
     path = tmp_path / "model.tabapp"
     path.write_bytes(made().read_bytes())

@@ -272,6 +272,7 @@ def test_incompatible_checkpoint_is_ignored(tmp_path: Path, monkeypatch: pytest.
     assert torch.equal(again.head.weight, expected.head.weight)
 
 
+@pytest.mark.slow
 def test_a_schedule_is_planned_to_end_before_the_deadline(tmp_path: Path, ticking_clock: Callable[[], float]) -> None:
     progress: list[float] = []
 
@@ -293,6 +294,7 @@ def test_a_schedule_is_planned_to_end_before_the_deadline(tmp_path: Path, tickin
     assert progress[-1] > 0.9
 
 
+@pytest.mark.slow
 def test_low_precision_reaches_the_same_loss(tmp_path: Path) -> None:
     if not has_fast_bfloat16(torch.device("cpu")):
         pytest.skip("this CPU has no bfloat16")

@@ -69,6 +69,7 @@ def test_attention_is_finite_and_sums_to_one(name: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(again, weights[:10], atol=1e-5, err_msg="attention depends on the other rows")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ft_transformer", "autoint", "amformer"])
 def test_relevant_columns_are_above_noise(name: str, tmp_path: Path) -> None:
     model, rows = fitted(name, tmp_path)
@@ -76,11 +77,13 @@ def test_relevant_columns_are_above_noise(name: str, tmp_path: Path) -> None:
     assert set(np.argsort(-mean)[:2].tolist()) == RELEVANT, mean
 
 
+@pytest.mark.slow
 def test_a_relevant_category_is_above_noise_in_tab_transformer(tmp_path: Path) -> None:
     model, rows = fitted("tab_transformer", tmp_path)
     assert int(np.nanargmax(np.asarray(model.attention(rows)).mean(axis=0))) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["node", "tabnet"])
 def test_selections_have_their_own_name_and_find_the_relevant_columns(name: str, tmp_path: Path) -> None:
     plugin = registry.get(name)

@@ -67,6 +67,7 @@ def test_the_attention_of_a_variant_is_that_of_its_forward_pass(changes):
     assert float(share.detach().sum(1).mean()) == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"activation": "relu"}, {"normalization": "post"}])
 def test_a_variant_learns_and_loads(changes, tmp_path):
     plugin, (table, spec, n_classes) = FTTransformer(), make_table("regression", n_rows=400)

@@ -75,6 +75,7 @@ def test_contributions_sum_up_to_the_logarithm_of_the_prediction(plugin: Boostin
     np.testing.assert_allclose(found.base + found.values.sum(axis=1), np.log(model.predict(rows)), atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda plugin: plugin.name)
 @pytest.mark.parametrize(("offset", "metric"), [(-1.0, "rmse"), (0.0, "mae")])
 def test_negative_targets_and_other_metrics_have_their_usual_loss(

@@ -97,6 +97,7 @@ def test_any_booster_can_use_them() -> None:
     assert plugin.features_for(params).derived
 
 
+@pytest.mark.slow
 def test_a_run_and_its_bundle_use_the_features_of_each_trial(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     a, b = generator.uniform(1, 5, 400), generator.uniform(1, 5, 400)
