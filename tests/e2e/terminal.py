@@ -102,6 +102,8 @@ def normalized(screen: str, *places: Path) -> str:
     screen = re.sub(rf"{BRAILLE_AND_BLOCKS}+", "▒", screen)
     screen = re.sub(r"━+", "━", screen)
     screen = re.sub(r"[╭╮╰╯─│]+", "─", screen)
+    # How much of the target's name fits depends on the digits of the times beside it.
+    screen = re.sub(r"› \w+…", "› …", screen)
     lines = [re.sub(r" +", " ", line).strip() for line in screen.splitlines()]
     return "\n".join(line for line in lines if line.strip(" ─")) + "\n"
 
