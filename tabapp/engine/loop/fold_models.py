@@ -92,8 +92,7 @@ class FoldModels:
         """The saved predictions of some rows, each by the model of the fold that holds it out, averaged over the seeds."""
         whole: Floats | None = None
         for fold in candidate.results:
-            saved = (candidate.place(self.folder, fold, seed) / "oof.npy" for seed in range(candidate.seeds))
-            part = mean_of_seeds([np.load(file, allow_pickle=False) for file in saved])
+            part = candidate.out_of_fold(self.folder, fold)
             if whole is None:
                 whole = np.full((len(self.data.target), *part.shape[1:]), np.nan, dtype=part.dtype)
             self.data.held_out(fold).put(whole, part)
