@@ -18,6 +18,7 @@ UNSUPPORTED = (
     "short_share", "cheap_share", "quick_share", "cheap_seconds", "n_rivals", "named_share", "first_share", "dropped_share",
     "drop_rate", "n_dropped", "small_share", "least_share", "gain_of_all_time", "trial_noise", "doubt_share",
     "affordable_share", "leader_share", "large_gain", "price_of_all_time_left", "racing_spreads", "far_behind",
+    "settled_share", "settled_steps",
     "ensemble_candidates", "selection_rounds", "interim_candidates", "interim_rounds", "interim_rows", "least_weight", "harm",
     "calibrated_rows", "trusted_rows", "most_pull", "most_averaging", "least_temperature_factor",
 )  # fmt: skip

@@ -178,6 +178,7 @@ def recorded(run: str) -> list[ev.Event]:
         ev.LeaderboardChanged(rows=(LIGHTGBM_ROW,)),
         ev.Resources(cpu_percent=150.0, memory=2**30, memory_total=2**34),
         ev.Log(level="warning", message="Something to know."),
+        ev.ScoreSettled(gain=0.0004, half_width=0.01),
         ev.StageChanged(stage="ensembling"),
         ev.EnsembleChanged(
             members=(ev.EnsembleMember(model="lightgbm", trial=0, weight=1.0),), score=0.91, low=0.9, high=0.92

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -78,6 +79,10 @@ class Clock:
         self.end, self.fitting_end, self.budget = self.end + moved, self.fitting_end + moved, self.budget + moved
         return moved
 
+    def end_fitting(self) -> None:
+        """Leave what follows the time that is reserved for it, and not all that is left."""
+        self.extend(-math.inf)
+
     def reserve_export(self, seconds: float) -> None:
         """Leave enough time after fitting for a bundle that is expected to take so long on an idle machine."""
         self.export = seconds * self.slowdown
@@ -115,6 +120,10 @@ class Clock:
     def left(self) -> float:
         """Seconds until the run must end; infinite without a time limit."""
         return float("inf") if self.end is None else self.end - self._now()
+
+    def elapsed(self) -> float:
+        """Seconds of the budget that are used; 0 without a time limit."""
+        return 0.0 if self.budget is None else self.budget - self.left()
 
     def _now(self) -> float:
         return time.monotonic() if self._paused_at is None else self._paused_at

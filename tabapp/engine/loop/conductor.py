@@ -108,7 +108,7 @@ class Conductor:
         )
         self.evaluations = Evaluations(folder, data, self.board)
         preview = partial(self.scheduler.preview, lambda: self._orders.busy(), clock.fitting_left, self._fit_limit)
-        self._display = Display(self.board, self.evaluations, gpus=plan.gpus, preview=preview, emit=emit)
+        self._display = Display(self.board, self.evaluations, clock, gpus=plan.gpus, preview=preview, emit=emit)
         self._steering = Steering(
             folder,
             self.competition,
@@ -207,7 +207,7 @@ class Conductor:
                     self._handle(message)
                 self._add_later_models()
                 self._show()
-                if is_over or self._is_late():
+                if is_over or self._display.is_over or self._is_late():
                     break
                 if not self._clock.paused and not self._start_fits() and self._has_nothing_to_do():
                     break
@@ -216,8 +216,8 @@ class Conductor:
             self._end_running_fits()
             self._show(force=True)
             self._fit_further_seeds()
-            if self.ended_by:  # What follows takes the time that is reserved for it, not all that is left.
-                self._clock.extend(-math.inf)
+            if self.ended_by or self._display.is_over:
+                self._clock.end_fitting()
             self._executor.close()
         finally:
             self._loader.cancel()
@@ -425,7 +425,7 @@ class Conductor:
     def _end_running_fits(self) -> None:
         """Wait briefly for fits that have reached their soft deadline, then kill the rest."""
         began = time.monotonic()
-        saving, first = (0.0, 0.0) if self.ended_by else self._clock.grace_seconds()
+        saving, first = (0.0, 0.0) if self.ended_by or self._display.is_over else self._clock.grace_seconds()
         while self._running and time.monotonic() - began < (saving if self.competition.has_score else first):
             for message in self._executor.poll():
                 self._handle(message)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
+
 from tabapp.engine.loop.board import Board, Selected
+from tabapp.engine.loop.clock import Clock
 from tabapp.engine.loop.evaluations import Evaluations
+from tabapp.engine.loop.patience import Patience
 from tabapp.engine.loop.preliminary import PreliminaryImportances
 from tabapp.engine.loop.time_share import Allowance
 from tabapp.engine.machine.resources import ResourceMeter
@@ -28,24 +32,28 @@ class Display:
     Attributes:
         is_stale: whether the leaderboard has changed since it was emitted.
         is_idle: whether a worker has nothing to do.
+        is_over: whether fitting ends because more time is expected to add little.
     """
 
     def __init__(
         self,
         board: Board,
         evaluations: Evaluations,
+        clock: Clock,
         *,
         gpus: Sequence[str],
         preview: Callable[[], ev.FitsPlanned],
         emit: Callable[[ev.Event], None],
     ) -> None:
-        self._board, self._evaluations, self._preview, self._emit = board, evaluations, preview, emit
+        self._board, self._evaluations, self._clock = board, evaluations, clock
+        self._preview, self._emit = preview, emit
         self._meter = ResourceMeter(gpus)
         self._importances = PreliminaryImportances(evaluations.folder, evaluations.data, board)
         self._preview_allowance = Allowance(PREVIEW_SHARE, PREVIEW_SECONDS)
         self._planned, self._works = ev.FitsPlanned(), frozenset[str]()
         self._board_at = self._evaluated_at = self._resources_at = self._previewed_at = 0.0
-        self.is_stale, self.is_idle = True, False
+        self._patience, self._is_settled = Patience(board.plan.metric), False
+        self.is_stale, self.is_idle, self.is_over = True, False, False
 
     def update(self, works: Sequence[Work], *, force: bool = False) -> Selected | None:
         """Emit events for a run in which the fits of `works` are running; `force` emits a changed leaderboard at once.
@@ -58,7 +66,8 @@ class Display:
             self._show_next(works, now)
         selected = self._board.refresh()
         if selected is not None:
-            self._emit(selected.event())
+            self._emit(changed := selected.event())
+            self._patience.record(self._clock.elapsed(), changed)
             if selected.compared is not None:
                 self._emit(selected.compared)
             self.is_stale = True
@@ -67,6 +76,7 @@ class Display:
             self._emit(ev.LeaderboardChanged(rows=self._board.rows(activity(works))))
         if now - self._evaluated_at >= BOARD_SECONDS:
             self._evaluated_at = now
+            self._look_ahead()
             evaluation = self._evaluations.refresh()
             if evaluation is not None:
                 self._emit(evaluation)
@@ -81,6 +91,16 @@ class Display:
     def close(self) -> None:
         """End what is computed beside the fits."""
         self._importances.close()
+
+    def _look_ahead(self) -> None:
+        """Say once that more time is expected to add little, and end fitting if the plan asks for it."""
+        if self._is_settled:
+            return
+        elapsed = self._clock.elapsed()
+        settled = self._patience.settled(elapsed, elapsed + self._clock.fitting_left(), self._planned)
+        if settled is not None:
+            self._is_settled, self.is_over = True, self._board.plan.patience == "auto"
+            self._emit(msgspec.structs.replace(settled, ends=self.is_over))
 
     def _show_next(self, works: Sequence[Work], now: float) -> None:
         """Emit the next fits if they have changed since fits began or ended."""

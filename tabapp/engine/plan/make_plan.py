@@ -74,6 +74,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         hide_cells: share of the cells that networks hide in training.
         monotonic: 1 for each column with which predictions may only rise, and -1 where they may only fall.
         fixed: hyperparameters of all trials by model, which the user set.
+        patience: auto ends fitting once more time is expected to add little.
         seeds: models of each fold of a member of the final ensemble, whose predictions are averaged.
         notes: warnings, such as that the metric is undefined on some folds; each is a sentence for the user.
     """
@@ -103,6 +104,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     further_gpus: tuple[str, ...] = ()
     gpu_slots: int = FITS_PER_GPU
     seeds: int = 1
+    patience: str = "off"
 
     @property
     def gpus(self) -> tuple[str, ...]:
@@ -377,6 +379,7 @@ def make_plan(
         budget=config.budget_seconds,
         trials=config.trials,
         quality=config.quality,
+        patience=config.patience,
         seeds=config.seeds,
         device=device,
         workers=workers,

@@ -30,6 +30,7 @@ from tabapp.run.options.option import (
 from tabapp.task import Task
 
 Quality = Literal["fast", "balanced", "best"]
+Patience = Literal["off", "auto"]
 Executor = Literal["local", "ray"]
 
 DEFAULT_BUDGET = 600.0
@@ -81,6 +82,10 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     trials: Annotated[
         int | None, Whole("Model search", "Maximum trials per model; without --budget, there is no time limit.", "N")
     ] = None
+    patience: Annotated[
+        Patience,
+        Choice("Model search", "auto ends fitting once more time is expected to add little to the score.", "MODE"),
+    ] = "off"
     seeds: Annotated[
         int, Whole("Model search", "Seeds of each model of the final ensemble, averaged.", "N", most=100)
     ] = 1
@@ -376,6 +381,8 @@ def check_config(config: RunConfig) -> None:
         each.check(getattr(config, each.field))
     if config.address is not None and config.executor != "ray":
         raise UsageError(f"{option('address')} is the address of a Ray cluster. Add {option('executor', 'ray')}.")
+    if config.patience == "auto" and config.budget_seconds is None:
+        raise UsageError(f"{option('patience', 'auto')} ends a run before its time limit. Add {option('budget')}.")
 
 
 def check_folds(config: RunConfig) -> None:

@@ -230,6 +230,15 @@ class EnsembleChanged(Event, tag="ensemble.changed", frozen=True, kw_only=True):
     folds: int = 0
 
 
+class ScoreSettled(Event, tag="score.settled", frozen=True, kw_only=True):
+    """The time that is left is expected to improve the score of the ensemble by `gain` at most, which is small beside half of the
+    width of its 95 % interval. `ends` says that fitting ends therefore."""
+
+    gain: float
+    half_width: float
+    ends: bool = False
+
+
 class EnsembleCompared(Described, tag="ensemble.compared", frozen=True, kw_only=True):
     """The ensemble compared with the best constant prediction and with the best trials of models, on the rows that both score."""
 
@@ -416,6 +425,7 @@ AnyEvent = (
     | TrialPruned
     | LeaderboardChanged
     | EnsembleChanged
+    | ScoreSettled
     | EnsembleCompared
     | FitsPlanned
     | ImportancesReady

@@ -137,6 +137,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     ensemble: ev.EnsembleChanged | None = None
     steps: tuple[EnsembleStep, ...] = ()
     """The ensembles so far, those that changed neither members nor score left out."""
+    settled: ev.ScoreSettled | None = None
+    """Set once more time is expected to add little; a resumed run starts without it."""
     comparison: ev.EnsembleCompared | None = None
     planned: ev.FitsPlanned = ev.FitsPlanned()
     importances: ev.ImportancesReady | None = None

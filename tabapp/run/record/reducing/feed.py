@@ -6,7 +6,7 @@ from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
 from tabapp.run.record.analysis import analysis_of, title_of_request
 from tabapp.run.record.importance_notes import is_incomplete, measured
-from tabapp.run.record.score_text import format_score, score_with_folds, some_folds
+from tabapp.run.record.score_text import format_score, score_with_folds, some_folds, written_like
 from tabapp.run.record.state import RunState, title_of
 
 
@@ -39,6 +39,11 @@ def describe(event: ev.AnyEvent, state: RunState) -> tuple[str, str] | None:
             n_members = len(event.members)
             score = score_with_folds(event, plan.folds if plan is not None else 0)
             return "ensemble", f"{n_members} member{'s' if n_members > 1 else ''} → {score}"
+        case ev.ScoreSettled():
+            ending = ", so that fitting ends" if event.ends else ""
+            noise = format_score(event.half_width)
+            gain = written_like(event.gain, event.half_width)
+            return "info", f"More time would probably add at most {gain} to a score of ±{noise}{ending}"
         case ev.ImportancesReady():
             if not event.rows:
                 return "info", f"No time for importances of {title_of(state, event.model)}"

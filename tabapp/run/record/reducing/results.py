@@ -87,6 +87,7 @@ def _rank_features(state: RunState, event: ev.ImportancesReady) -> Changes:
 CASES: Mapping[type[ev.AnyEvent], Case] = {
     ev.LeaderboardChanged: lambda state, event: {"leaderboard": event.rows},
     ev.EnsembleChanged: _change_ensemble,
+    ev.ScoreSettled: lambda state, event: {"settled": event},
     ev.EnsembleCompared: lambda state, event: {"comparison": event},
     ev.FitsPlanned: lambda state, event: {"planned": event},
     ev.ImportancesReady: _rank_features,

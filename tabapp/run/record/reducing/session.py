@@ -31,6 +31,7 @@ def _start(state: RunState, event: ev.RunStarted) -> Changes:
         "paused": False,
         "analyses": {},
         "underway": None,
+        "settled": None,
         # A resumed run is in progress before its engine enters a stage.
         **({} if state.fitting_since is None else {"stage": "fitting", "deadline": None}),
     }

@@ -27,6 +27,7 @@ class CurveFacts:
     end: float
     metric: str
     arrow: str
+    is_settled: bool = False
 
 
 def curve_facts(state: RunState, now: float) -> CurveFacts:
@@ -37,7 +38,8 @@ def curve_facts(state: RunState, now: float) -> CurveFacts:
     end = max(last, float(math.floor(state.fitting_seconds(now))) if is_fitting else last)
     plan = state.plan
     arrow = "" if plan is None else " ↑" if plan.greater_is_better else " ↓"
-    return CurveFacts(state.steps, names, end, plan.metric_title if plan is not None else "Score", arrow)
+    title = plan.metric_title if plan is not None else "Score"
+    return CurveFacts(state.steps, names, end, title, arrow, is_settled=is_fitting and state.settled is not None)
 
 
 class ScoreCurve(Panel[CurveFacts]):
@@ -46,6 +48,7 @@ class ScoreCurve(Panel[CurveFacts]):
     def on_facts(self, facts: CurveFacts) -> None:
         last = facts.steps[-1] if facts.steps else None
         shown = "" if last is None else f"{format_score(last.score)} ({interval_text(last)})"
+        shown += " · more time would add little" if facts.is_settled else ""
         set_titles(self, f"{facts.metric}{facts.arrow} of the ensemble", shown)
 
     def draw(self, facts: CurveFacts, width: int, height: int) -> list[Content]:
