@@ -199,11 +199,6 @@ def step_points(values: Sequence[float]) -> list[Point]:
     return corners
 
 
-def step_curve(values: Sequence[float], width: int, height: int, *, y_range: Point | None = None) -> list[str]:
-    """Values as a step curve, in `height` lines of `width` braille characters."""
-    return braille_line(step_points(resample(values, 2 * width)), width, height, y_range=y_range)
-
-
 def best_so_far(values: Sequence[float], *, greater_is_better: bool) -> list[float]:
     """The cumulative best of values."""
     choose = max if greater_is_better else min

@@ -106,19 +106,6 @@ def test_flat_line_is_drawn_in_the_middle():
     assert {y for _, y in dots(charts.braille_line([(0, 3), (9, 3)], 5, 3))} == {6}
 
 
-def test_step_curve_has_horizontal_and_vertical_parts():
-    lines = charts.step_curve([0, 1], 4, 2)
-    found = dots(lines)
-    assert {(x, 7) for x in range(4)} <= found
-    assert {(x, 0) for x in range(5, 8)} <= found
-    middle = [x for x, y in found if 0 < y < 7]
-    assert len(set(middle)) == 1
-
-
-def test_step_curve_of_many_values_has_the_requested_size():
-    assert [len(line) for line in charts.step_curve([float(i) for i in range(999)], 20, 5)] == [20] * 5
-
-
 def test_best_so_far_in_both_directions():
     assert charts.best_so_far([1, 3, 2], greater_is_better=True) == [1, 3, 3]
     assert charts.best_so_far([3, 1, 2], greater_is_better=False) == [3, 1, 1]

@@ -12,7 +12,7 @@ from tabapp.run.record import events as ev
 from tabapp.run.record.event_lines import all_kinds
 from tabapp.run.record.reducing.reduce import replay
 from tabapp.run.record.state import RunState, subject_of
-from tabapp.run.texts.diagnoses import diagnosis_tables
+from tabapp.run.texts.diagnoses import known_results, tables_of
 from tabapp.tui.viewmodels.model_card import model_card
 from tests.run.recording import ENSEMBLE_ROW, LIGHTGBM_ROW, analyses, finished, recorded, target_result, targets
 
@@ -83,7 +83,7 @@ def test_during_a_run_an_earlier_description_is_marked(found: ev.Described) -> N
     (kept,) = described(state)
     marked = subject_of(state, kept)
     assert marked == ("an earlier ensemble" if found.model == "ensemble" else f"{title} (trial 7)")
-    texts = repr([*make_report(state).sections, *diagnosis_tables(state)])
+    texts = repr([*make_report(state).sections, *(tables_of(each, state) for each in known_results(state))])
     if not isinstance(found, ev.EvaluationReady) or found.model == "ensemble":
         assert marked in texts
 

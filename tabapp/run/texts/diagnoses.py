@@ -19,11 +19,6 @@ def known_results(state: RunState) -> list[ev.AnalysisEvent]:
     return [found for each in analyses for found in state.results(each.event)]
 
 
-def diagnosis_tables(state: RunState) -> list[DiagnosisTable]:
-    """The tables of all results of a run so far."""
-    return [table for found in known_results(state) for table in tables_of(found, state)]
-
-
 def tables_of(found: ev.AnalysisEvent, state: RunState) -> list[DiagnosisTable]:
     """The tables of a result, which say so if they describe an earlier ensemble."""
     tables = list(analysis_of(found).tables(found, state))

@@ -252,11 +252,6 @@ class Decision(Dialog):
         self.dismiss(event.key or None)
 
 
-def reading_width(screen_width: int) -> int:
-    """Characters of a line of a `Reading`, which its style sheet makes 92 % of the screen at most."""
-    return max(20, min(92, screen_width * 92 // 100) - 8)
-
-
 class Reading(Dialog):
     """A scrollable text that shows how many lines follow. Escape, Enter, q and ? close it."""
 

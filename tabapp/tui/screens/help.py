@@ -98,11 +98,6 @@ def help_sections(
     return [*parts, listed("Signs", SIGNS), listed("Words", WORDS), Content("\n").join(keys)]
 
 
-def help_content(view: View, focused: str | None, state: RunState, phase: Phase) -> Content:
-    """The help of a screen as one text."""
-    return Content("\n\n").join(help_sections(view, focused, state, phase))
-
-
 def found_in(sections: Sequence[Content], search: str) -> Content:
     """The titles and lines that contain all words of a search; everything without one."""
     words = search.casefold().split()

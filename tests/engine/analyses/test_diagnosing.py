@@ -32,7 +32,7 @@ from tabapp.run.protocol import analyses as running
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import EventReader
 from tabapp.run.record.state import seconds_used
-from tabapp.run.texts.diagnoses import diagnosis_tables
+from tabapp.run.texts.diagnoses import known_results, tables_of
 from tests.bundle.making import make_contents, register_linear, text_table
 from tests.cli.test_predicting import call
 from tests.engine.finished import make_finished_run, write_table
@@ -92,7 +92,10 @@ def test_results_are_kept_in_the_run(folder, in_this_process):
     assert "Robustness" in text
     assert "Groups by group" in text
     state = folder.state()
-    assert [table.title for table in diagnosis_tables(state)] == ["Robustness", "Groups by group"]
+    assert [table.title for found in known_results(state) for table in tables_of(found, state)] == [
+        "Robustness",
+        "Groups by group",
+    ]
     assert state.finished is not None
     assert seconds_used(EventReader(folder.events).read_new()) == before
     with pytest.raises(running.AnalysisError, match="has no bundle"):
