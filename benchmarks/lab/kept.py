@@ -22,6 +22,7 @@ from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.ensemble.greedy import EnsembleResult, blend, cross_fitted
 from tabapp.ensemble.scaling import calibrated
 from tabapp.features.arrays import Table
+from tabapp.features.prepare import FeaturePreparer
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import EventReader, list_runs
 
@@ -79,9 +80,12 @@ class KeptRun:
         candidate = self.run.candidates[key]
         name = str(candidate.results[fold].recipe), fold
         if name not in self._prepared:
-            preparer = self.run.models.features(candidate, fold).preparer
-            self._prepared[name] = replace(preparer.transform(self._frame), target=None)
+            self._prepared[name] = self.transformed(self.run.models.features(candidate, fold).preparer)
         return self._prepared[name]
+
+    def transformed(self, preparer: FeaturePreparer) -> Table:
+        """The features of the test rows."""
+        return replace(preparer.transform(self._frame), target=None)
 
     @cached_property
     def events(self) -> list[ev.AnyEvent]:
