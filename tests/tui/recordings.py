@@ -28,7 +28,7 @@ COLUMNS = (
         "the name says an outcome, and it has 2 values",
         0,
         2,
-        "0 62% · 1 38%",
+        "62% 0",
         (549, 342),
     ),
     (
@@ -38,7 +38,7 @@ COLUMNS = (
         "3 whole numbers, each 184 times or more",
         0,
         3,
-        "3 55% · 1 24%",
+        "55% 3",
         (491, 216, 184),
     ),
     (
@@ -51,7 +51,7 @@ COLUMNS = (
         "Braund, Mr. Owen Harris",
         (),
     ),
-    ("Sex", "boolean", "feature", "2 values: male, female", 0, 2, "male 65% · female 35%", (577, 314)),
+    ("Sex", "boolean", "feature", "2 values: male, female", 0, 2, "65% male", (577, 314)),
     (
         "Age",
         "numeric",
@@ -64,10 +64,10 @@ COLUMNS = (
     ),
     ("SibSp", "numeric", "feature", "7 different whole numbers", 0, 7, "0 … 8", (608, 209, 28, 16, 0, 18, 5, 0, 0, 7)),
     ("Parch", "numeric", "feature", "7 different whole numbers", 0, 7, "0 … 6", (678, 118, 0, 80, 0, 5, 4, 0, 5, 1)),
-    ("Ticket", "categorical", "feature", "681 different texts", 0, 681, "347082 1%", (7, 7, 7, 6, 6, 6, 5, 4, 4, 4)),
+    ("Ticket", "categorical", "feature", "681 different texts", 0, 681, "1% 347082", (7, 7, 7, 6, 6, 6, 5, 4, 4, 4)),
     ("Fare", "numeric", "feature", "248 different numbers", 0, 248, "0 … 512", (732, 106, 31, 2, 11, 6, 0, 0, 0, 3)),
-    ("Cabin", "categorical", "feature", "147 different texts", 687, 147, "B96 B98 2%", (4, 4, 4, 3, 3, 3, 2, 2, 2, 2)),
-    ("Embarked", "categorical", "feature", "3 different texts", 2, 3, "S 72% · C 19%", (644, 168, 77)),
+    ("Cabin", "categorical", "feature", "147 different texts", 687, 147, "2% B96 B98", (4, 4, 4, 3, 3, 3, 2, 2, 2, 2)),
+    ("Embarked", "categorical", "feature", "3 different texts", 2, 3, "72% S", (644, 168, 77)),
 )
 
 PREVIEW = (

@@ -32,6 +32,7 @@ from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.session.plan_changes import PlanChanges
 from tabapp.tui.session.run_follower import RunFollower
 from tabapp.tui.viewmodels import texts
+from tabapp.tui.widgets.checks import shorter_line
 from tabapp.tui.widgets.explanation import agreement_mark, places, reading
 from tabapp.tui.widgets.feed import newest
 from tabapp.tui.widgets.leaderboard import Leaderboard, recent_gain
@@ -120,6 +121,39 @@ def test_columns_fit_and_leave_by_priority(available):
 
 
 # Texts
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "short"),
+    [
+        ("34900 … 755000", 14, "34900 … 755000"),
+        ("34900 … 755000", 12, "34.9k … 755k"),
+        ("34900 … 755000", 10, "34.9k…755k"),
+        ("12285 … 1490400", 14, "12.3k … 1.49M"),
+        ("0.4167 … 512.329", 14, "0.4167 … 512.3"),
+        ("-1500000 … 0", 9, "-1.50M…0"),
+        ("2011-01-01 … 2012-12-31", 12, "2011 … 2012"),
+        ("2011-01-01 … 2012-12-31", 16, "2011-01…2012-12"),
+        ("46% Married-civ-spouse", 9, "46% Married-civ-spouse"),
+    ],
+)
+def test_a_range_keeps_both_of_its_ends(text, width, short):
+    assert texts.short_range(text, width) == short
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (80, "⚠ Name: 891 of 891 are distinct → kept as text; more words; even more words"),
+        (60, "⚠ Name: 891 of 891 are distinct → kept as text; more words"),
+        (50, "⚠ Name: 891 of 891 are distinct → kept as text"),
+        (40, "⚠ Name: 891 of 891 are d… → kept as text"),
+        (24, "⚠ Name: 891… → kept as text"),
+    ],
+)
+def test_a_short_warning_says_what_is_done(width, shown):
+    line = Content("⚠ Name: 891 of 891 are distinct → kept as text; more words; even more words")
+    assert (line.plain if len(line) <= width else shorter_line(line, width).plain) == shown
 
 
 @pytest.mark.parametrize(

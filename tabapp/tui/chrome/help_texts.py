@@ -24,9 +24,10 @@ PANELS: dict[str, tuple[str, str]] = {
         "Columns",
         "The columns of the file with their detected kinds, targets first. The line below the table gives the reason for "
         "the column under the cursor; enter shows the column beside the target. ✓ is a feature, ◎ a target, – an ignored "
-        "column. Missing counts empty cells and spellings such as NA. Unique counts distinct values. Assoc says how well "
-        "the column alone predicts the target, from 0 (random guessing) to 1; s sorts by it. Shape is a histogram: "
-        "equal-width bins of a numeric column, or the most frequent categories. A kind with * was set by you; K changes it.",
+        "column, g the group, t the time, w the weight. Missing counts empty cells and spellings such as NA. Unique counts "
+        "distinct values. Assoc says how well the column alone predicts the target, from 0 (random guessing) to 1; s sorts "
+        "by it. Shape is a histogram: equal-width bins of a numeric column, or the most frequent categories. A kind with * "
+        "was set by you; K changes it.",
     ),
     "plan": (
         "Plan",

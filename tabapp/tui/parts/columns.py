@@ -10,10 +10,10 @@ from tabapp.run.record import events as ev
 from tabapp.run.record.state import RunState
 from tabapp.tui.content import Content
 from tabapp.tui.parts.table import Column, Row, Table
-from tabapp.tui.viewmodels.texts import MUTED
+from tabapp.tui.viewmodels.texts import MUTED, short_range
 
 SHAPE_WIDTH = 10
-SHORT_BELOW = 60
+SHORT_BELOW = 90
 KINDS = {"categorical": "category", "identifier": "id"}
 SHORT_KINDS = {
     "numeric": "num",
@@ -57,10 +57,7 @@ def column_row(
     role = column.role
     style = {"ignore": MUTED, "target": "bold $accent"}.get(role, "")
     missing = column.missing / rows if rows else 0.0
-    if role == "ignore":
-        values = Content.styled(IGNORED, MUTED)
-    else:
-        values = Content.styled(column.summary if role in ("feature", "target") else f"{role}: {column.summary}", MUTED)
+    values = IGNORED if role == "ignore" else column.summary
     kind = kinds.get(column.kind, column.kind) + ("*" if column.name in given else "")
     return Row(
         column.name,
@@ -72,7 +69,7 @@ def column_row(
             Content.styled(f"{column.unique:,}", MUTED),
             Content.styled("" if association is None else f"{association:.2f}", MUTED),
             Content.styled(charts.histogram(column.histogram, SHAPE_WIDTH), MUTED if role == "ignore" else "$primary"),
-            values,
+            Content.styled(values, MUTED),
         ),
     )
 
@@ -87,8 +84,12 @@ def columns_for(longest_name: int, width: int, *, associated: bool) -> tuple[Col
         Column("unique", "right", priority=3),
         Column("assoc" if associated else "", "right", width=5 if associated else 1, priority=1 if associated else 9),
         Column("shape", width=SHAPE_WIDTH, priority=1),
-        Column("values", flexible=True, priority=2),
+        Column("values", flexible=True, priority=2, shorten=_shorter_values),
     )
+
+
+def _shorter_values(cell: Content, width: int) -> Content:
+    return Content.styled(short_range(cell.plain, width), MUTED)
 
 
 class Columns(Table):

@@ -165,8 +165,11 @@ class Grid(ScrollView, can_focus=True):
             title = one_line(layout.names[column])
             sorted_by = self.rows.sorted_by
             if sorted_by is not None and sorted_by[0] == column:
-                arrow = " ↓" if sorted_by[1] else " ↑"
-                title = set_cell_size(title, max(0, min(cell_len(title), width - 2))) + arrow
+                arrow = "↓" if sorted_by[1] else "↑"
+                if cell_len(title) + 2 <= width:
+                    title = f"{title} {arrow}"
+                else:  # In the gap, so that a narrow column keeps its name.
+                    gap = Segment(arrow.ljust(GAP), base)
             style = base + Style(bold=True) if column == self.rows.column else base
             return [Segment(_fit(title, width, right), style), gap]
         here, text = self.rows.cell(row, column)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -30,6 +30,7 @@ class Column:
         flexible: is cut first, down to `least` cells. Of several, each takes what the earlier ones leave, up to its widest cell;
             the last takes the remaining width.
         priority: 0 is always shown; without room, columns with the highest number are hidden first.
+        shorten: gives a cell a form of at most so many cells where it does not fit; None cuts its end.
     """
 
     title: str
@@ -38,6 +39,7 @@ class Column:
     flexible: bool = False
     least: int = 8
     priority: int = 0
+    shorten: Callable[[Content, int], Content] | None = None
 
 
 @dataclass(frozen=True)
@@ -266,6 +268,8 @@ class Table(ScrollView, can_focus=True):
         for column, width, cell in zip(self._columns, self._widths, cells, strict=True):
             if not width:
                 continue
+            if column.shorten is not None and cell.cell_length > width:
+                cell = column.shorten(cell, width)
             fitted = _cut(cell, width)
             room = width - fitted.cell_length
             parts.append(fitted.pad_left(room) if column.align == "right" else fitted.pad_right(room))

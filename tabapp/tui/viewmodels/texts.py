@@ -134,6 +134,27 @@ def brief(value: object) -> str:
     return f"{value:,.0f}" if abs(value) < 999_999.5 else _with_unit(value)
 
 
+def short_range(text: str, width: int) -> str:
+    """A range in fewer characters, with both of its ends: 12285 … 1490400 as 12.3k … 1.49M or 12.3k…1.49M.
+
+    Ends that are no numbers, such as dates, keep their beginnings. Other texts stay as they are.
+    """
+    low, dots, high = text.partition(" … ")
+    if not dots or len(text) <= width:
+        return text
+    try:
+        ends = [_short_number(float(end)) for end in (low, high)]
+    except ValueError:
+        room = max(1, (width - 1) // 2)
+        ends = [end[:room].rstrip("-:T ") for end in (low, high)]
+    spaced = " … ".join(ends)
+    return spaced if len(spaced) <= width else "…".join(ends)
+
+
+def _short_number(value: float) -> str:
+    return f"{value:.4g}" if abs(value) < 9_999.5 else _with_unit(value)
+
+
 def signed(value: float) -> str:
     """An importance in seven cells: four decimals below 10, fewer above, thousands grouped or with their unit."""
     size = abs(value)

@@ -14,6 +14,7 @@ from tabapp.tui.viewmodels.texts import MUTED, count
 from tabapp.warning_text import parts
 
 UNLABELED = "unlabeled"
+ARROW = " → "
 
 
 def without_options(warning: ev.WarningView) -> ev.WarningView:
@@ -28,6 +29,19 @@ def warning_line(warning: ev.WarningView) -> Content:
     """A warning with its column and the action taken."""
     named, message, action = parts(without_options(warning))
     return Content.assemble(("⚠ ", "$warning"), (named, "bold"), message, (action, MUTED))
+
+
+def shorter_line(line: Content, width: int) -> Content:
+    """A warning in at most `width` cells: with fewer clauses of the action, then with the beginnings of problem and action."""
+    problem, arrow, action = line.plain.rpartition(ARROW)
+    if not arrow:
+        return line
+    start, end = line[: len(problem)], line[len(problem) :]
+    for clause in reversed(list(re.finditer("; ", action))):
+        end = line[len(problem) : len(problem) + len(arrow) + clause.start()]
+        if start.cell_length + end.cell_length <= width:
+            return start + end
+    return start.truncate(max(width - end.cell_length, width // 2), ellipsis=True) + end
 
 
 def unlabeled_rows(facts: ev.SchemaInferred) -> str:
@@ -46,7 +60,7 @@ class Checks(Table):
     """A row for each warning."""
 
     def __init__(self) -> None:
-        super().__init__([Column("warning", flexible=True)], header=False, id="checks")
+        super().__init__([Column("warning", flexible=True, shorten=shorter_line)], header=False, id="checks")
         set_titles(self, "Checks")
         self._facts: ev.SchemaInferred | None = None
 

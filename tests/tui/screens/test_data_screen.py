@@ -22,7 +22,7 @@ from tabapp.tui.viewmodels.plan_fields import field_names
 from tabapp.tui.widgets.checks import without_options
 from tabapp.tui.widgets.plan import Plan
 from tests.tui import recordings
-from tests.tui.driver import NARROW, Driver, drive
+from tests.tui.driver import NARROW, WIDE, Driver, drive
 
 
 async def answer(driver: Driver, **changes: object) -> None:
@@ -195,6 +195,36 @@ async def test_a_filter_without_a_match_says_so(tmp_path, monkeypatch):
         await driver.sees("No column matches “zzz”")
 
 
+WIDE_VALUES = {
+    "Age": "12285 … 1490400",
+    "Sex": "46% Married-civ-spouse",
+    "Cabin": "2011-01-01 … 2012-12-31",
+    "Fare": "-1234567 … 7654321",
+}
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [
+        (WIDE, ("12285 … 1490400", "-1.23M … 7.65M", "46% Married-civ…", "2011-01…2012-12", " num ")),
+        (NARROW, (" num ", "→ left out")),
+    ],
+)
+async def test_what_is_cut_keeps_its_most_informative_part(tmp_path, monkeypatch, size, shown):
+    schema = recordings.schema()
+    columns = tuple(
+        msgspec.structs.replace(column, summary=WIDE_VALUES.get(column.name, column.summary))
+        for column in schema.columns
+    )
+    warnings = tuple(
+        msgspec.structs.replace(warning, message=f"{warning.message}, however long this sentence is", action="left out")
+        for warning in schema.warnings
+    )
+    async with drive(tmp_path, monkeypatch, recordings.opening(), size=size) as driver:
+        await driver.write(msgspec.structs.replace(schema, columns=columns, warnings=warnings))
+        await driver.sees(*shown)
+
+
 async def test_the_target_is_first_and_columns_are_sorted(tmp_path, monkeypatch):
     async def ask(self: Pager, request: paging.AnyRequest) -> paging.AnyReply:
         if isinstance(request, paging.RateColumns):
@@ -277,7 +307,7 @@ async def test_a_kind_that_was_set_can_be_taken_back(tmp_path, monkeypatch):
         await enter(driver, "numeric")
         await driver.until(driver.commands)
         await answer(driver)
-        await driver.sees("category*")
+        await driver.sees("cat*")
         await driver.press("K")
         await enter(driver, "detected")
         await driver.until(lambda: len(driver.commands()) == 2)

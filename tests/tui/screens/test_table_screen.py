@@ -136,7 +136,7 @@ async def test_sorting_by_key_and_by_a_click_on_the_header(tmp_path, monkeypatch
     async with drive(tmp_path, monkeypatch, recordings.opening()[:2], data=str(file)) as driver:
         grid = await open_table(driver)
         await driver.press("g", "0", "s", "s")
-        await driver.sees("row ↓", "by row ↓")
+        await driver.sees("row↓ ", "by row ↓")
         await driver.until(lambda: grid.rows.cell(0, 0) == (True, "4999"))
         await driver.press("s")
         await driver.until(lambda: grid.rows.sorted_by is None and grid.rows.cell(0, 0) == (True, "0"))
