@@ -12,6 +12,7 @@ from rich.text import Text
 from textual.binding import BindingType
 from textual.command import Provider
 from textual.widget import Widget
+from textual.widgets import Input
 
 from tabapp.errors import ExitCode
 from tabapp.printable import one_line
@@ -138,6 +139,11 @@ class TabappApp(BaseApp, inherit_bindings=False):
     def run_of_target(self) -> RunFolder:
         """The folder of the run of the shown target; that of the run if it has a single target."""
         return self._shown.folder_of(self._follower.state)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no dialog is open and no text is typed, so that a dialog may open by itself."""
+        return isinstance(self.screen, RunView) and not isinstance(self.focused, Input)
 
     @property
     def exit_code(self) -> int:
@@ -273,6 +279,7 @@ class TabappApp(BaseApp, inherit_bindings=False):
         stack = self.screen_stack
         if stack and isinstance(stack[0], RunView):
             stack[0].redraw()
+            self._toasts.open_waiting()
 
     # -- actions ----------------------------------------------------------------------------------------------------
 

@@ -251,6 +251,38 @@ async def test_an_attached_run_without_an_engine_offers_to_resume(tmp_path, monk
     assert driver.app.exit_code == 1
 
 
+@pytest.mark.parametrize("keys", [["question_mark"], ["slash", "r"]], ids=["a dialog", "a filter"])
+async def test_a_dialog_that_opens_by_itself_waits_until_it_can_take_the_keys(tmp_path, monkeypatch, keys):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press(*keys)
+        await driver.until(lambda: not driver.app.is_free)
+        shown = driver.app.screen
+        monkeypatch.setattr(RunFolder, "is_running", lambda self: False)
+        await driver.until(lambda: driver.app.trouble is not None)
+        for _ in range(3):
+            driver.app.draw_changes()
+            await driver.pilot.pause()
+        assert driver.app.screen is shown
+        await driver.press("escape")
+        await driver.sees("The engine has stopped", "Resume now")
+        assert isinstance(driver.app.screen, Decision)
+
+
+async def test_a_dialog_about_a_stopped_engine_is_dropped_if_it_works_again(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press("question_mark")
+        await driver.until(lambda: not driver.app.is_free)
+        monkeypatch.setattr(RunFolder, "is_running", lambda self: False)
+        await driver.until(lambda: driver.app.trouble is not None)
+        monkeypatch.setattr(RunFolder, "is_running", lambda self: True)
+        await driver.until(lambda: driver.app.trouble is None)
+        await driver.press("escape")
+        await driver.until(lambda: driver.app.is_free)
+        driver.app.draw_changes()
+        await driver.pilot.pause()
+        assert driver.app.is_free
+
+
 async def test_an_engine_that_cannot_start_shows_the_error(tmp_path, monkeypatch):
     error = OSError(12, "Cannot allocate memory")
     async with drive(tmp_path, monkeypatch, [], start_error=error, engine_runs=False) as driver:

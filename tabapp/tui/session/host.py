@@ -62,6 +62,11 @@ class Host(Protocol):
         """The name of the screen that is shown, such as "run"."""
         ...
 
+    @property
+    def is_free(self) -> bool:
+        """Whether no dialog is open and no text is typed, so that a dialog may open by itself."""
+        ...
+
     def snapshot(self) -> Snapshot:
         """The data to draw now."""
         ...

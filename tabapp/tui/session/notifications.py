@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 from tabapp.run.protocol.client import log_tail
 from tabapp.run.record import events as ev
@@ -32,13 +35,17 @@ def _ending(event: ev.RunFinished) -> str:
 
 
 class Notifications:
-    """Shows toasts and dialogs for events; a new best score at most every few seconds."""
+    """Shows toasts and dialogs for events; a new best score at most every few seconds.
+
+    Its dialogs open by themselves, so they wait until no other dialog is open and no text is typed, whose keys they would take.
+    """
 
     def __init__(self, app: Host) -> None:
         self._app = app
         self._last_toast = -TOAST_EVERY_SECONDS
         self._bests_known: tuple[int | None, int] = (None, 0)
         """The place of the current target in a run with several, and the number of its best scores so far."""
+        self._waiting: deque[Callable[[], Any]] = deque()
 
     def show_event(self, event: ev.AnyEvent) -> None:
         """Show a toast or a dialog for an event that needs attention."""
@@ -47,7 +54,7 @@ class Notifications:
                 self._app.notify(event.message, title="The plan is unchanged", severity="warning", timeout=8)
             case ev.RunFinished(status="failed"):
                 text = Content.assemble(("✗ ", "bold $error"), event.message)
-                self._app.push_screen(Reading("The run has failed", text))
+                self._open(lambda: self._app.push_screen(Reading("The run has failed", text)))
             case ev.RunFinished():
                 if self._app.settings.bell:
                     self._app.bell()
@@ -81,6 +88,20 @@ class Notifications:
 
     def show_trouble(self, trouble: str) -> None:
         """Show that the engine has stopped, and offer what can be done about it."""
+        self._open(lambda: self._ask_about(trouble))
+
+    def _open(self, dialog: Callable[[], Any]) -> None:
+        self._waiting.append(dialog)
+        self.open_waiting()
+
+    def open_waiting(self) -> None:
+        """Open the next dialog that waits, if it can take the keys."""
+        if self._waiting and self._app.is_free:
+            self._waiting.popleft()()
+
+    def _ask_about(self, trouble: str) -> None:
+        if self._app.trouble is None:  # Another process has resumed the run meanwhile.
+            return
         tail = log_tail(self._app.folder.log, TAIL_LINES)
         said = f"\n\nThe end of its log:\n{tail}" if tail else ""
         started = has_started(self._app.whole_state)

@@ -7,6 +7,8 @@ import asyncio
 import msgspec
 import pytest
 
+from textual.widgets import Input
+
 from tabapp.findings import Interaction, ReliabilityBin
 from tabapp.run.analyses.attention import AttentionReady
 from tabapp.run.analyses.between_rows import BetweenRowsReady
@@ -81,7 +83,7 @@ def recorded(folder: RunFolder) -> list[ev.AnyEvent]:
 async def test_two_analyses_run_one_after_the_other(tmp_path, monkeypatch, analyst, size):
     async with drive(tmp_path, monkeypatch, explained(), size=size, attach=True, engine_runs=False) as driver:
         await driver.press("9")
-        await driver.sees("Robustness", "Learning curve over rows", "Groups of a column")
+        await driver.sees("Robustness", "Learning curve over ro", "Groups of a column")
         table(driver).move_to_key("robustness.ready ")
         await driver.press("enter", "down", "enter")
         await driver.until(lambda: isinstance(driver.app.screen, Choice))
@@ -97,6 +99,22 @@ async def test_two_analyses_run_one_after_the_other(tmp_path, monkeypatch, analy
         assert driver.app.screen.VIEW == "run", "no result opens over what the user does"
         assert analyst.models == [None, None]
         assert not driver.app.analyses.jobs
+
+
+async def test_a_result_leaves_the_dialog_that_is_open_and_its_keys_alone(tmp_path, monkeypatch, analyst):
+    async with drive(tmp_path, monkeypatch, explained(), attach=True, engine_runs=False) as driver:
+        await driver.press("9")
+        await driver.sees("Robustness")
+        table(driver).move_to_key("robustness.ready ")
+        await driver.press("enter")
+        await driver.until(lambda: analyst.asked)
+        await driver.press("question_mark", "slash")
+        dialog = driver.app.screen
+        analyst.may_end.set()
+        await driver.until(lambda: driver.toasts())
+        await driver.press("g", "h")
+        assert driver.app.screen is dialog
+        assert dialog.query_one(Input).value == "gh"
 
 
 async def test_the_running_one_is_canceled_and_the_queued_one_removed(tmp_path, monkeypatch, analyst):

@@ -82,7 +82,8 @@ async def test_a_row_shows_what_the_process_answers(tmp_path, monkeypatch, reque
         await driver.until(lambda: isinstance(driver.app.screen, Ask))
         column = screen._column
         assert column in driver.text()
-        await driver.press(*(["backspace"] * 20), "enter")
+        await driver.press("backspace", "enter")
+        # The proposed text was selected, so that one key removes it.
         await driver.until(lambda: row.is_current and row.explained is not before)
         assert row.values == {column: None}
         assert row.explained.contributions[column] != before.contributions[column]
@@ -157,7 +158,7 @@ async def test_the_real_process_explains(tmp_path, monkeypatch, bundle, size):
         await driver.sees("Row 1 · outcome", "= base", "exact")
         monkeypatch.delenv("TABAPP_PLUGINS_DIR")
         await driver.press("escape", "m", "r")
-        await driver.sees("needs a model that is")
+        await driver.sees("usable")
 
 
 class LabelingClient(CannedClient):
