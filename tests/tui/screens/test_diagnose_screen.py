@@ -6,7 +6,6 @@ import asyncio
 
 import msgspec
 import pytest
-
 from textual.widgets import Input
 
 from tabapp.findings import Interaction, ReliabilityBin
