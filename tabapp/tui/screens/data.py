@@ -51,6 +51,7 @@ class DataView(RunView):
         self.rows = TableRows(self._pager)
         self._shown: tuple[object, object] = (None, None)
         self._rated: ev.SchemaInferred | None = None
+        self._copies = False
         self._plan = PlanEditing(self.tabapp)
         self._columns = ColumnEditing(self.tabapp, self._plan)
         self._exchange = PlanExchange(self.tabapp, self._plan)
@@ -130,6 +131,7 @@ class DataView(RunView):
         title = " · ".join(word for word in ("Plan", changed, undo) if word)
         set_titles(self.query_one("#plan-box"), title, "updating the plan…" if planning.waits else "")
         self._show_start(snapshot)
+        self._copy_command()
 
     def _draw_rows(self, state: RunState) -> None:
         if state.read is None or (state.read, state.schema) == self._shown:
@@ -239,11 +241,18 @@ class DataView(RunView):
             self.run_worker(self._exchange.use_command(event.text), exit_on_error=False)
 
     def action_copy_command(self) -> None:
-        plan = self.snapshot.state.plan
-        if plan is not None:
-            self.tabapp.copy(with_runs_dir(plan.command, self.tabapp.runs_dir))
+        """Copy the command of the plan; while the plan is being updated, that of the next one."""
+        self._copies = self.snapshot.state.plan is not None
+        if self._copies:
+            self._copy_command()
         else:
             self.warn("The command is known once the plan is ready.")
+
+    def _copy_command(self) -> None:
+        plan = self.snapshot.state.plan
+        if self._copies and plan is not None and not self.tabapp.planning.waits:
+            self._copies = False
+            self.tabapp.copy(with_runs_dir(plan.command, self.tabapp.runs_dir))
 
     # -- columns ------------------------------------------------------------------------------------------------------
 

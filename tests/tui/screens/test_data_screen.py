@@ -18,6 +18,7 @@ from tabapp.tui.parts.columns import Columns
 from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.session.plan import exchange, presets
+from tabapp.tui.session.plan.editing import title_of
 from tabapp.tui.viewmodels.plan_fields import field_names
 from tabapp.tui.widgets.checks import without_options
 from tabapp.tui.widgets.plan import Plan
@@ -143,6 +144,21 @@ async def test_changes_are_marked_and_undone_step_by_step(tmp_path, monkeypatch)
         await driver.until(lambda: "changed" not in driver.text())
         await driver.press("u")
         await says(driver, "There is no change of the plan to undo.")
+
+
+async def test_the_copied_command_is_that_of_the_plan_with_the_last_change(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+        driver.app.change_plan({"seed": 3})
+        await driver.press("y")
+        driver.app.draw_changes()
+        assert not driver.app.clipboard
+        await answer(driver, command="tabapp --auto titanic.csv --seed 3")
+        await driver.until(lambda: "--seed 3" in driver.app.clipboard)
+
+
+@pytest.mark.parametrize("name", [name for name in field_names() if name != "monotonic"])
+def test_the_title_of_a_dialog_fits_into_its_border(name):
+    assert len(title_of(OPTIONS[name])) <= 66
 
 
 async def test_backspace_gives_a_field_its_default(tmp_path, monkeypatch):

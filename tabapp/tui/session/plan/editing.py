@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -180,7 +181,7 @@ class PlanEditing:
             if column.role != "target"
         ]
         dialog = Choice(
-            _title(option),
+            title_of(option),
             options,
             current=current or "",
         )
@@ -190,7 +191,7 @@ class PlanEditing:
         data = Path(self._app.config.data)
         beside = [Path(path) for path, is_folder, _ in entries(f"{data.parent}/") if not is_folder]
         recent = [(path, "beside the table") for path in beside if path != data]
-        dialog = FileChoice(f"{option.title}: {option.summary}", recent[:MOST_BESIDE])
+        dialog = FileChoice(title_of(option), recent[:MOST_BESIDE])
         self._app.push_screen(dialog, lambda path: self._take_table(option, path) if path else None)
 
     def _take_table(self, option: RunOption, path: str) -> None:
@@ -203,7 +204,7 @@ class PlanEditing:
         option = OPTIONS[field.name]
         current = _label(field, field.steps[int(field.place)]) if field.place >= 0 and not field.place % 1 else ""
         dialog = Choice(
-            _title(option),
+            title_of(option),
             [Option(_label(field, step), _label(field, step), self._note(field, step)) for step in field.steps],
             current=current,
             hint="or type a number of folds: 7" if field.name == "validation" else _hint(option),
@@ -276,8 +277,10 @@ def _label(field: Field, step: Step) -> str:
     return step.label
 
 
-def _title(option: RunOption) -> str:
-    summary = f"{option.summary[:1].lower()}{option.summary[1:]}".rstrip(".")
+def title_of(option: RunOption) -> str:
+    """The title of the dialog of an option: its name and the first clause of its help."""
+    clause = re.split(r"[,;:] ", option.summary.rstrip("."))[0]
+    summary = f"{clause[:1].lower()}{clause[1:]}"
     return _TITLES.get(option.name, f"{option.title}: {summary}")
 
 
