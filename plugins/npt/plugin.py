@@ -27,17 +27,13 @@ from tabapp.nn.training.trainer import seed_everything
 
 from .model import NPTModel, OtherScale, SavedNPT
 from .network import Attributes, Entries, NPTNetwork, Predicted
+from .timing import evaluated, step_seconds, time_for_predictions, within_time
 from .training import LEAST_BATCH_ROWS, NPTParams, Rows, corrupt, entry_losses, stratified_order, train_npt, train_steps
 
 UNLABELED = -2
 """Stratum of the rows without a target."""
 N_STRATA = 10
 """Number of quantile groups of a numeric target that batches and contexts contain in proportion."""
-
-LEAST_STEPS, LEAST_ROWS = 20, 64
-"""Where a fit has little time, batches are halved until so many steps are expected to end in time, but not below so many rows."""
-CONTEXT_SHARE = 0.25
-"""Most of the time of a fit in which its contexts are expected to be read."""
 
 Size = Literal["mini", "small", "base"]
 
@@ -159,7 +155,7 @@ class NPT(Plugin):
         d, e = shape.n_features + 1, params.d_embedding
         h, rows, pairs = d * e, min(shape.n_rows, params.batch_rows), params.n_layers // 2
         weights = pairs * 13 * (h * h + e * e)
-        each = _step_seconds(params, d, rows, device)
+        each = step_seconds(params, d, rows, device)
         seconds = 1 + params.n_steps * (1 + 1 / params.n_evaluations) * each
         between_rows = 6 * rows * rows * params.n_heads * pairs
         between_attributes = 16 * rows * d * d * params.n_heads * pairs
@@ -170,8 +166,11 @@ class NPT(Plugin):
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
         assert isinstance(params, NPTParams)
         device = seed_everything(context)
-        n_attributes = train.numeric.shape[1] + train.categorical.shape[1] + 1
-        params = within_time(params, n_attributes, len(train), context.device, context.seconds_left())
+        n_attributes, seconds = train.numeric.shape[1] + train.categorical.shape[1] + 1, context.seconds_left()
+        params = within_time(params, n_attributes, len(train), context.device, seconds)
+        if context.soft_deadline is not None:
+            later = time_for_predictions(params, n_attributes, context.n_scored, context.device, seconds)
+            context = replace(context, soft_deadline=context.soft_deadline - later)
         saved = _plan(train, params, context)
         network = saved.build().to(device)
         objective = saved.objective
@@ -192,7 +191,8 @@ class NPT(Plugin):
             )
             first = stratified_order(strata, chooser)[: params.context_rows]
             seen = known.take(first).hiding(always_hidden)
-            evaluation = _Evaluation(saved, network, seen, first, device, valid, asked, context)
+            some = evaluated(params, n_attributes, len(valid), context.device, seconds)
+            evaluation = _Evaluation(saved, network, seen, first, device, valid.take(some), asked.take(some), context)
             training = train_npt(network, rows, params, evaluation, context)
             trained = training.n_steps, training.best_step
             if evaluation.context_rows < len(first):
@@ -233,38 +233,6 @@ class NPT(Plugin):
 
     def load(self, folder: Path) -> FittedModel:
         return NPTModel.load(folder)
-
-
-def _step_seconds(params: NPTParams, n_attributes: int, rows: int, device: str) -> float:
-    """Expected seconds of a training step on a batch of rows."""
-    d, e, pairs = n_attributes, params.d_embedding, params.n_layers // 2
-    h = d * e
-    flops = 6 * rows * pairs * 13 * (h * h + d * e * e) + 12 * rows * pairs * (rows * h + d * d * e)
-    speed, launch = (3e13, 2e-2) if device.startswith("cuda") else (1e11, 1e-2)
-    return flops / speed + launch
-
-
-def within_time(params: NPTParams, n_attributes: int, n_rows: int, device: str, seconds: float) -> NPTParams:
-    """Smaller batches and contexts if the time is too short for `LEAST_STEPS` steps, or for reading the contexts.
-
-    NOTE[DIFF]: the paper has no time limit. A large NPT that is given less than a minute on a CPU would end after one step, and
-    predict from its contexts for minutes.
-
-    Args:
-        seconds: until the soft deadline; infinite without one.
-    """
-    batch, context, n_contexts = min(params.batch_rows, n_rows), min(params.context_rows, n_rows), params.n_contexts
-    while batch > LEAST_ROWS and LEAST_STEPS * _step_seconds(params, n_attributes, batch, device) > seconds:
-        batch //= 2
-    # A step takes three times as long as a forward pass.
-    while _step_seconds(params, n_attributes, context, device) * n_contexts / 3 > CONTEXT_SHARE * seconds:
-        if n_contexts == 1 and context <= LEAST_ROWS:
-            break
-        context, n_contexts = (context, n_contexts // 2) if n_contexts > 1 else (context // 2, 1)
-    changes: dict[str, int] = {"batch_rows": batch} if batch < min(params.batch_rows, n_rows) else {}
-    if (context, n_contexts) != (min(params.context_rows, n_rows), params.n_contexts):
-        changes |= {"context_rows": context, "n_contexts": n_contexts}
-    return msgspec.structs.replace(params, **changes)
 
 
 def _with_context(

@@ -98,6 +98,7 @@ class FitContext:
         most_step_rows: rows whose gradients fit in memory together, if the first fold of the candidate ran out of it: the value of
             `STEP_ROWS` in its summary.
         is_ordered: the rows are ordered by time, so that targets beyond those of the training rows are expected.
+        n_scored: rows that are predicted as soon as the fit ends, to score it; 0 if there are none.
     """
 
     task: Task
@@ -115,6 +116,7 @@ class FitContext:
     other_targets: tuple[OtherTarget, ...] = ()
     most_step_rows: int | None = None
     is_ordered: bool = False
+    n_scored: int = 0
 
     def limits(self, y: npt.NDArray[Any]) -> tuple[float, float] | None:
         """Bounds for the predictions of a regression model that could extrapolate: the least and the largest of its training

@@ -48,7 +48,7 @@ class FoldTask:
 
     Attributes:
         features: of the training rows; they also decide the seed, by their fold.
-        deadline, report, most_step_rows: see `FitContext`.
+        deadline, report, most_step_rows, n_scored: see `FitContext`.
         pilots: see `PreparedFit`.
         soft: see `Split`; of the rows of the features.
         seed: number of the seed, from 0, of models that differ in their random numbers only.
@@ -66,6 +66,7 @@ class FoldTask:
     pilots: Sequence[Mapping[str, Any]] = ()
     soft: npt.NDArray[np.floating] | None = None
     seed: int = 0
+    n_scored: int = 0
 
     def train(self) -> TrainedModel:
         """Prepare and train the model."""
@@ -97,6 +98,7 @@ class FoldTask:
             on_report=self.report,
             most_step_rows=self.most_step_rows,
             is_ordered=data.time is not None,
+            n_scored=self.n_scored,
         )
         if data.others is not None and plugin.uses_other_targets:
             context.other_targets = described(data)

@@ -78,6 +78,7 @@ def _folds_of(job: FitJob, report: Report, scratch: RunFolder | None) -> list[_F
             most_step_rows=each.most_step_rows,
             pilots=each.pilots,
             seed=each.seed,
+            n_scored=len(data.held_out(each.fold)),
         )
         folds.append(_Fold(each, data, task.features, *task.prepare(place.checkpoints / each.fit, splits), place))
     return folds

@@ -18,7 +18,7 @@ from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.machine.devices import CPU
 from tabapp.engine.schedule.choices import FAVORED, Rule, first_fold, next_share, shares_by_rank
 from tabapp.engine.schedule.moment import Moment
-from tabapp.engine.schedule.starting import comes_early, has_turn, may_start_in_leftover
+from tabapp.engine.schedule.starting import comes_early, has_turn, longest_named, may_start_in_leftover
 from tabapp.engine.schedule.work import Work
 from tabapp.run.options.units import format_duration
 
@@ -78,9 +78,11 @@ def promising_models(m: Moment) -> Work | None:
 
 
 def named_models(m: Moment) -> Work | None:
-    """The first folds of models that the user names, so that each has a score, even if there is no time for its other folds."""
-    return first_fold(
-        m, "you named it, and its first fold gets its part of the time", lambda record: has_turn(m, record)
+    """The first folds of models that the user names, so that each has a score, even if there is no time for its other folds. The
+    longest starts at once beside the shortest: after the others, it would not end in time."""
+    reason, long = "you named it, and its first fold gets its part of the time", longest_named(m)
+    return (long and first_fold(m, reason, lambda record: record is long)) or first_fold(
+        m, reason, lambda record: has_turn(m, record)
     )
 
 

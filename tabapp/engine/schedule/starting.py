@@ -42,6 +42,17 @@ def has_turn(m: Moment, record: ModelRecord) -> bool:
     return m.policy.safety * min(needed, m.policy.short_share * most) <= m.seconds
 
 
+def longest_named(m: Moment) -> ModelRecord | None:
+    """Of the models that the user names and that wait for their first fold, the longest, if it takes longer than its part of the
+    time; None on a single worker, and beside another such fold."""
+    named = [record for record in m.competition.models.values() if m.may_fit(record) and has_turn(m, record)]
+    named = [record for record in named if m.expected(record.name) > turn_seconds(m)]
+    running = {name for name, _, _ in m.running}
+    if m.workers == 1 or any(record.name in running for record in named):
+        return None
+    return max(named, key=lambda record: (m.expected(record.name), record.name), default=None)
+
+
 def may_start(m: Moment, record: ModelRecord) -> bool:
     """Whether all folds of a model's defaults can be completed, and its first may be lost."""
     return not obstacle(m, record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -222,7 +223,8 @@ def test_each_model_that_the_user_names_gets_a_first_fold_before_others_are_comp
     priors = {"a": 30.0, "b": 200.0, "c": 300.0, "d": 400.0, "e": 1e5}
     gains = {("a", 0): 0.3}
     started = start_all(with_names(make_timed(priors, gains=gains), *priors), seconds=220.0, limit=36.0)
-    assert started[:5] == [(name, 0, 0) for name in priors]
+    # The longest first, since it may take longer than its part, beside it the shortest.
+    assert started[:5] == [(name, 0, 0) for name in "eabcd"]
     assert [fold for name, trial, fold in started[5:] if (name, trial) == ("a", 0)] == [1, 2]
     others = start_all(with_names(make_timed(priors, gains=gains)), seconds=220.0, limit=36.0)
     assert {"d", "e"}.isdisjoint(name for name, _, _ in others)
@@ -235,6 +237,18 @@ def test_named_models_wait_for_those_that_take_hardly_any_time() -> None:
     assert take(scheduler, seconds=100.0) == ("cheap", 0, 1)
     complete(scheduler, "cheap", seconds=0.5)
     assert reason_of(scheduler) == "you named it, and its first fold gets its part of the time"
+
+
+def test_the_longest_named_model_waits_on_a_single_worker_and_if_it_takes_no_longer_than_its_part() -> None:
+    def first(*, workers: int, seconds: float) -> str:
+        priors = {"short": 20.0, "long": 60.0}
+        scheduler = with_names(make_timed(priors), *priors)
+        scheduler._setup = replace(scheduler._setup, workers=lambda device: workers)  # pyright: ignore[reportPrivateUsage]
+        return take(scheduler, seconds=seconds)[0]
+
+    assert first(workers=2, seconds=100.0) == "long"
+    assert first(workers=2, seconds=1_000.0) == "short"
+    assert first(workers=1, seconds=200.0) == "short"
 
 
 def test_the_first_folds_of_named_models_take_at_most_half_of_the_time_of_all_workers() -> None:

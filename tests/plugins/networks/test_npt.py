@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,8 @@ import torch
 from tabapp_plugins.npt import training
 from tabapp_plugins.npt.model import NPTModel
 from tabapp_plugins.npt.network import Entries, Memory, NPTNetwork, Predicted
-from tabapp_plugins.npt.plugin import NPT, sized, within_time
+from tabapp_plugins.npt.plugin import NPT, sized
+from tabapp_plugins.npt.timing import evaluated, reading_seconds, time_for_predictions, within_time
 from tabapp_plugins.npt.training import NPTParams
 
 from tabapp import metrics
@@ -238,6 +240,45 @@ def test_batches_and_contexts_are_smaller_where_the_time_is_too_short_for_them()
     assert (least.batch_rows, least.context_rows, least.n_contexts) == (64, 64, 1)
     # The defaults of a CPU take a tenth of a second for a step.
     assert within_time(sized("mini", 15), 15, 39_000, "cpu", 36.0) == sized("mini", 15)
+
+
+def test_a_fit_with_little_time_keeps_some_of_it_for_the_rows_that_it_is_scored_on() -> None:
+    small, mini, seconds = within_time(sized("small", 15), 15, 35_000, "cpu", 48.0), sized("mini", 15), 48.0
+    assert time_for_predictions(small, 15, 9_768, "cpu", seconds) == 0.5 * seconds
+    assert time_for_predictions(small, 15, 9_768, "cpu", math.inf) == 0
+    few = time_for_predictions(small, 15, 3_000, "cpu", seconds)
+    assert few == pytest.approx(reading_seconds(small, 15, 3_000, "cpu"))
+    assert 12 < few < 24
+    assert time_for_predictions(small, 15, 0, "cpu", seconds) == 0
+    # The defaults of a CPU take little of the time.
+    assert time_for_predictions(mini, 15, 9_768, "cpu", seconds) == 0
+    step = evaluated(small, 15, 4_000, "cpu", seconds).step
+    assert step > 1
+    assert reading_seconds(small, 15, 4_000 // step, "cpu") < 0.1 * seconds
+    assert 4_000 / evaluated(small, 15, 4_000, "cpu", 1.0).step >= 250
+    assert (
+        evaluated(small, 15, 4_000, "cpu", math.inf)
+        == evaluated(mini, 15, 4_000, "cpu", seconds)
+        == slice(None, None, 1)
+    )
+    assert evaluated(small, 15, 0, "cpu", seconds) == slice(None, None, 1)
+
+
+def test_training_ends_earlier_if_many_rows_are_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines: list[float] = []
+
+    def train(network, rows, params, evaluate, context) -> None:
+        deadlines.append(context.soft_deadline)
+        raise InterruptedError
+
+    monkeypatch.setattr("tabapp_plugins.npt.plugin.train_npt", train)
+    context = make_context("regression", SPEC, 1, tmp_path)
+    context.soft_deadline = time.monotonic() + 1_000
+    for context.n_scored in (0, 10**9):
+        with pytest.raises(InterruptedError):
+            NPT().fit(made(400), made(100, seed=1), sized("mini", 5), context)
+    assert deadlines[0] == context.soft_deadline
+    assert context.soft_deadline - deadlines[1] == pytest.approx(500, abs=50)
 
 
 def test_is_skipped_by_size() -> None:
