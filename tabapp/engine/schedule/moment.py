@@ -106,8 +106,14 @@ class Moment:
             and self._can_end(candidate, self.policy.short_share)
         )
         used = sum(record.spent for record in self.competition.models.values() if record.device == self.device)
-        used += sum(self.expected(name) for name, _, _ in self.running if self.is_own(name))
+        used += sum(self._takes(name) for name, _, _ in self.running if self.is_own(name))
         self._memory.totals[self.device] = used + self.left_of_workers
+
+    def _takes(self, name: str) -> float:
+        """Expected seconds of a fit in progress. The limit of fits ends that of a model that the user names, which may be expected
+        to take many times the time of the run."""
+        expected = self.expected(name)
+        return min(expected, self.limit) if self.competition.models[name].is_named else expected
 
     @property
     def workers(self) -> int:

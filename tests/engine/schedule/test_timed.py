@@ -230,6 +230,14 @@ def test_each_model_that_the_user_names_gets_a_first_fold_before_others_are_comp
     assert {"d", "e"}.isdisjoint(name for name, _, _ in others)
 
 
+def test_a_named_model_in_progress_does_not_make_others_seem_cheap() -> None:
+    priors = {"a": 30.0, "b": 200.0, "c": 1e5}
+    scheduler = with_names(make_timed(priors), *priors)
+    scheduler.competition.models["a"].is_core = True
+    started = start_all(scheduler, seconds=220.0, limit=60.0)
+    assert started[:3] == [(name, 0, 0) for name in "cab"]
+
+
 def test_named_models_wait_for_those_that_take_hardly_any_time() -> None:
     scheduler = with_names(make_timed({"cheap": 0.5, "long": 500.0}), "cheap", "long")
     assert take(scheduler, seconds=100.0) == ("cheap", 0, 0)
