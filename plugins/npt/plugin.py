@@ -43,9 +43,9 @@ def sized(size: Size, n_attributes: int, **changes: Any) -> NPTParams:
 
     "base" and "small" have the paper's sizes (appendices C.1.1 and C.1.2).
 
-    NOTE[DIFF]: the paper chooses the number of steps for each table: 2,000 to 20,000 for "small", up to 400,000 for "base", whose
-    10,000 steps here are what a budget of minutes on a GPU allows. The batches, the masking and the evaluations are the same for
-    all tables. "mini" is an addition for CPUs: half the layers, and the largest embedding for which a step takes about a tenth of a
+    NOTE[DIFF]: the paper chooses the number of steps for each table: 2,000 to 20,000 for "small", 200,000 to 2,000,000 for "base",
+    whose 10,000 steps here are what a budget of minutes on a GPU allows. The batches, the masking and the evaluations are the same
+    for all tables. "mini" is an addition for CPUs: half the layers, and the largest embedding for which a step takes about a tenth of a
     second.
     """
     if size == "base":
