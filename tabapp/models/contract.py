@@ -275,7 +275,8 @@ class Plugin(ABC):
         has_attention: fitted models return attention weights per feature from `FittedModel.attention`.
         attention_kind: what it is called: "attention", or "selection" where the model selects features without comparing them.
         has_attention_maps: fitted models return attention by layer and head from `FittedModel.attention_maps`.
-        trains_nothing: a fit only keeps rows, so that a bundle has one model with all of them instead of those of the folds.
+        trains_nothing: a fit only keeps rows: it reports no steps, and a bundle has one model with all rows instead of those of the
+            folds.
         predicts_from_rows: fitted models return the rows that they predict from in `FittedModel.stored_rows`.
         tolerates_half: saved arrays may be stored in half precision where predictions then change little.
         can_impute: `fit` accepts tables without a target, and fitted models fill missing cells in `FittedModel.impute`.

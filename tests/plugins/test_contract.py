@@ -202,6 +202,15 @@ class CatchesFitStopped(Means):
         return super().fit(train, valid, params, replace(context, on_report=lambda step, value: None))
 
 
+class NeverReports(Means):
+    def fit(self, train, valid, params, context):
+        return super().fit(train, valid, params, replace(context, on_report=lambda step, value: None))
+
+
+class OnlyKeepsRows(NeverReports):
+    trains_nothing = True
+
+
 class Random(Means):
     def changed(self, prediction):
         change = np.float32(np.random.default_rng().uniform(0.1, 0.9))
@@ -391,6 +400,12 @@ def test_correct_plugin_passes_all_checks() -> None:
     assert [result for result in results if result.status != "ok"] == []
 
 
+def test_a_fit_that_only_keeps_rows_need_not_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("learns, saves and loads: binary", "can be stopped")
+    monkeypatch.setattr(suite, "CHECKS", [(name, function) for name, function in CHECKS if name in names])
+    assert [each.status for each in run_checks(Subject(OnlyKeepsRows()))] == ["ok", "skipped"]
+
+
 @pytest.mark.parametrize(
     ("plugin", "check", "sentence"),
     [
@@ -398,6 +413,8 @@ def test_correct_plugin_passes_all_checks() -> None:
         (Pickled(), "learns, saves and loads: regression", "save writes model.pkl; only data may be saved"),
         (RoundsNumbers(), "large offset of the target", "if 1.7e+09 is added to the target"),
         (CatchesFitStopped(), "can be stopped", "fit catches FitStopped"),
+        (NeverReports(), "learns, saves and loads: binary", "fit never calls context.report"),
+        (NeverReports(), "can be stopped", "never calls context.report, so it cannot be stopped"),
         (Random(), "same seed, same model", "two fits with the same seed predict differently"),
         (CentersOnTable(), "independent rows", "the prediction of a row depends on the other rows"),
         (AcceptsNoFeatures(), "describes itself", "supports accepts a table without features"),

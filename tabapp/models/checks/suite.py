@@ -37,7 +37,7 @@ EXPECTED_GAIN = 0.97
 """A model's loss must be below this share of a constant prediction's loss."""
 FLAGS = (
     "starts_first", "plans_steps", "is_uncertain", "uses_device", "warms_up", "has_attention", "has_attention_maps",
-    "tolerates_half", "can_impute", "contains_training_rows",
+    "tolerates_half", "can_impute", "contains_training_rows", "trains_nothing",
 )  # fmt: skip
 
 
@@ -58,8 +58,9 @@ def learns_and_saves(subject: Subject, task: Task) -> None:
         bool(subject.plugin.weights) or loss < EXPECTED_GAIN * constant,
         f"its {name} of {loss:.4g} on new rows does not beat a constant's {constant:.4g}",
     )
+    # A fit that only keeps rows has no steps.
     demand(
-        bool(reports),
+        bool(reports) or subject.plugin.trains_nothing,
         "fit never calls context.report, so there is no learning curve and the fit cannot be pruned",
     )
     demand(all(math.isfinite(value) for value in reports), "some reported scores are not finite")
@@ -210,6 +211,8 @@ def past_deadline(subject: Subject, task: Task) -> None:
 
 def can_be_stopped(subject: Subject) -> None:
     """Let `FitStopped`, which `context.report` raises, pass through `fit`."""
+    if subject.plugin.trains_nothing:
+        raise Skipped("it trains nothing")
     task = subject.any_task()
     table, spec, n_classes = subject.accepted(task)
 
