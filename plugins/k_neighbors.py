@@ -140,6 +140,7 @@ class KNeighbors(Plugin):
     paper = "Fix & Hodges 1951, Discriminatory Analysis: Nonparametric Discrimination"
     contains_training_rows = True
     requires = ("sklearn", "safetensors")
+    predict_requires = ("sklearn.neighbors", "safetensors")
     params_type = KNeighborsParams
 
     def supports(self, task: Task, shape: Shape) -> str | None:

@@ -179,8 +179,7 @@ def test_predicting_with_boosters_imports_no_pandas_and_no_scikit_learn():
         """
 import tabapp.bundle.confined.box, tabapp.bundle.prediction.predict
 from tabapp.models.lean_imports import import_for_prediction
-from tabapp.models import registry
-import_for_prediction([registry.get(name) for name in ("catboost", "lightgbm", "xgboost", "linear", "extra_trees")])
+import_for_prediction(["catboost", "lightgbm", "xgboost", "linear", "extra_trees"])
 """
     )
     assert {*BOOSTERS, "safetensors"} <= modules
@@ -191,12 +190,38 @@ def test_a_plugin_that_needs_scikit_learn_gets_it_after_the_boosters():
     modules = loaded_by(
         """
 from tabapp.models.lean_imports import import_for_prediction
-from tabapp.models import registry
-import_for_prediction([registry.get(name) for name in ("k_neighbors", "lightgbm")])
+import_for_prediction(["k_neighbors", "lightgbm"])
 import pandas, sklearn.neighbors
 """
     )
     assert {"lightgbm", "pandas", "sklearn"} <= modules
+
+
+def test_predicting_leaves_out_what_scikit_learn_and_torch_import_for_other_uses():
+    modules = loaded_by(
+        """
+from tabapp.models.lean_imports import import_for_prediction
+import_for_prediction(["k_neighbors", "mlp"], with_texts=True)
+"""
+    )
+    assert {"sklearn.neighbors", "sklearn.feature_extraction.text", "torch.nn"} <= modules
+    assert not modules & {"scipy.stats", "torch._meta_registrations", "torch.distributed._meta_registrations"}
+
+
+def test_what_was_left_out_is_imported_when_it_is_used():
+    loaded_by(
+        """
+from tabapp.models.lean_imports import import_for_prediction
+import_for_prediction(["k_neighbors", "mlp"], with_texts=True)
+import numpy, torch
+from sklearn.metrics import label_ranking_average_precision_score
+assert label_ranking_average_precision_score(numpy.array([[1, 0, 1]]), numpy.array([[0.9, 0.1, 0.8]])) == 1.0
+import scipy.stats
+assert scipy.stats.norm.cdf(0) == 0.5
+import torch._meta_registrations
+assert torch.linalg.solve(torch.ones(3, 3, device="meta"), torch.ones(3, 2, device="meta")).shape == (3, 2)
+"""
+    )
 
 
 def test_ranking_hyperparameters_imports_no_scikit_learn():

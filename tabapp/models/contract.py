@@ -257,7 +257,8 @@ class Plugin(ABC):
         tasks: supported tasks.
         requires: import names of required packages. If one is missing, the model is unavailable with that reason. Stated on one
             line of the class itself, they are read without an import: a model without torch among them is then ready early.
-        predict_requires: those of them that loading and predicting import; None means all. Predictions start sooner with fewer.
+        predict_requires: those of them, or modules of them, that loading and predicting import; None means all. Predictions start
+            sooner with fewer.
         params_type: class of the hyperparameters.
         prune_steps: steps at which a trial may be pruned against the median of earlier trials; empty if scores at equal steps are
             not comparable between trials.

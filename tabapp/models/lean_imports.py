@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from types import ModuleType
+from typing import Any
 
+from tabapp.models import registry
 from tabapp.models.contract import Plugin
-from tabapp.models.registry import is_built_in
 from tabapp.models.stated import BOOSTERS
 
 LEAN = (*sorted(BOOSTERS), "optuna.importance", "sklearn")
@@ -15,15 +18,32 @@ OPTIONAL = ("dask", "graphviz", "IPython", "ipywidgets", "matplotlib", "pandas",
 """Packages that those import for estimators, data frames and plots if they are installed: more than a second together."""
 
 
-def import_for_prediction(plugins: Iterable[Plugin]) -> None:
-    """Import the packages that the plugins need to load and predict.
+POSTPONED = ("scipy.stats", "torch._meta_registrations", "torch.distributed._meta_registrations")
+"""What scikit-learn and torch import without needing it for a prediction: a quarter of a second each."""
+FOR_TEXTS = ("sklearn.feature_extraction.text", "sklearn.preprocessing")
+"""What the features of texts need."""
 
-    Built-in plugins pass arrays to the boosters, which are then imported without their optional packages. Other plugins may pass
-    data frames to them.
+
+def import_for_prediction(models: Iterable[str], *, with_texts: bool = False) -> list[Plugin]:
+    """Import models, and the packages that they need to load and predict.
+
+    Built-in models pass arrays to the boosters, which are then imported without their optional packages, and use nothing of
+    `POSTPONED`. Other plugins may pass data frames, and use everything.
+
+    Args:
+        models: names of models. Those that are not installed, or do not import, are left out.
+        with_texts: also import what the features of texts need.
+
+    Returns:
+        The plugins.
     """
-    plugins = list(plugins)
-    packages = dict.fromkeys(package for plugin in plugins for package in _packages(plugin))
-    import_packages(packages, lean=all(map(is_built_in, plugins)))
+    models = list(models)
+    lean = registry.are_built_in(models)
+    with _postponed(POSTPONED) if lean else nullcontext():
+        plugins = [plugin for model in models if (plugin := registry.find(model).plugin) is not None]
+        packages = dict.fromkeys(package for plugin in plugins for package in _packages(plugin))
+        import_packages([*packages, *(FOR_TEXTS if with_texts else ())], lean=lean)
+    return plugins
 
 
 def import_packages(packages: Iterable[str], *, lean: bool) -> None:
@@ -34,10 +54,16 @@ def import_packages(packages: Iterable[str], *, lean: bool) -> None:
             installed.
     """
     # In this order, because what is imported cannot be hidden.
-    for package in sorted(packages, key=lambda name: LEAN.index(name) if name in LEAN else len(LEAN)):
-        hidden = [name for name in OPTIONAL if name != package] if lean and package in LEAN else []
+    for package in sorted(packages, key=_place):
+        root = package.partition(".")[0]
+        hidden = [name for name in OPTIONAL if name != root] if lean and {package, root} & {*LEAN} else []
         with suppress(Exception), _hidden(hidden):
             __import__(package)
+
+
+def _place(package: str) -> int:
+    name = package if package in LEAN else package.partition(".")[0]
+    return LEAN.index(name) if name in LEAN else len(LEAN)
 
 
 def _packages(plugin: Plugin) -> tuple[str, ...]:
@@ -53,4 +79,35 @@ def _hidden(names: Iterable[str]) -> Generator[None]:
         yield
     finally:
         for name in hidden:
+            del sys.modules[name]
+
+
+class _Later:
+    """A member of a postponed module, which is imported for the first call."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module, self._name = module, name
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return getattr(importlib.import_module(self._module), self._name)(*arguments, **named)
+
+
+class _Postponed(ModuleType):
+    """Takes the place of a module. What is imported from it, or read of it later, is a `_Later`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Later(self.__name__, name)
+
+
+@contextmanager
+def _postponed(names: Iterable[str]) -> Generator[None]:
+    """Let imports of modules that are not imported yet have no effect; later imports find the modules."""
+    placed = {name: _Postponed(name) for name in names if name not in sys.modules}
+    sys.modules.update(placed)
+    try:
+        yield
+    finally:
+        for name in placed:
             del sys.modules[name]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
-from tabapp.discovery import Discovery, Found, points
+from tabapp.discovery import Discovery, Found, entry_point, points
 from tabapp.errors import UsageError, did_you_mean
 from tabapp.models.contract import Plugin
 from tabapp.models.stated import GROUP, GROUPS, PRESETS, VARIANTS
@@ -38,6 +39,12 @@ def presets() -> list[str]:
 def is_built_in(plugin: Plugin) -> bool:
     """Whether a plugin belongs to tabapp itself."""
     return type(plugin).__module__.partition(".")[0] == _BUILT_IN
+
+
+def are_built_in(models: Iterable[str]) -> bool:
+    """Whether all models of these names belong to tabapp itself. Imports no plugin."""
+    found = [entry_point(model, GROUPS) for model in models]
+    return all(point is not None and point.value.startswith(f"{_BUILT_IN}.") for point in found)
 
 
 def has_only_built_in() -> bool:

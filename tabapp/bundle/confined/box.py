@@ -175,9 +175,9 @@ class Box:
             self._archive = stack.enter_context(open_archive(path, trust=trust))
             self.contents = decode_contents(self._archive)
             ensemble = self.contents.ensemble
-            self._process.start(
-                messages.Prepare(tuple(dict.fromkeys(c.model for c in ensemble.candidates))), limits.IMPORT_SECONDS
-            )
+            models = tuple(dict.fromkeys(candidate.model for candidate in ensemble.candidates))
+            with_texts = any(column.kind == "text" for column in self.contents.schema.features)
+            self._process.start(messages.Prepare(models, with_texts), limits.IMPORT_SECONDS)
             extract(self._archive, self._process.unpacked)
             request = messages.Load(
                 folder=str(self._process.unpacked),

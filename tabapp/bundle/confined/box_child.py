@@ -21,7 +21,7 @@ from tabapp.bundle.confined import sandbox
 from tabapp.bundle.confined.call_filter import restrict_calls
 
 if TYPE_CHECKING:
-    from tabapp.bundle.confined.box_messages import Decompose, FindNeighbors, Impute, Load, Reply
+    from tabapp.bundle.confined.box_messages import Decompose, FindNeighbors, Impute, Load, Prepare, Reply
     from tabapp.bundle.prediction.local import LocalPredictor
 
 CPU = "cpu"
@@ -64,7 +64,7 @@ class _Server:
             try:
                 match request:
                     case messages.Prepare():
-                        self._prepare(request.models)
+                        self._prepare(request)
                         continue
                     case messages.Load():
                         reply = self._load_models(request)
@@ -93,13 +93,11 @@ class _Server:
         self._replies.write(encode(reply))
         self._replies.flush()
 
-    def _prepare(self, models: tuple[str, ...]) -> None:
+    def _prepare(self, request: Prepare) -> None:
         """Import everything that loading and predicting need, while the process may still start and write."""
-        from tabapp.models import registry
         from tabapp.models.lean_imports import import_for_prediction
 
-        plugins = [plugin for model in models if (plugin := registry.find(model).plugin) is not None]
-        import_for_prediction(plugins)
+        plugins = import_for_prediction(request.models, with_texts=request.with_texts)
         if self._device != CPU and any(plugin.uses_device for plugin in plugins):
             self._open_device()
 

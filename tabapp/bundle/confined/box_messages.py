@@ -18,9 +18,13 @@ class Request(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True)
 
 
 class Prepare(Request, frozen=True):
-    """Import the plugins of these models, while the bundle is still being verified. Has no answer."""
+    """Import the plugins of these models, while the bundle is still being verified. Has no answer.
+
+    `with_texts` says that the features include those of texts.
+    """
 
     models: tuple[str, ...]
+    with_texts: bool = False
 
 
 class Load(Request, frozen=True):

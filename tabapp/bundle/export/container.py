@@ -84,7 +84,7 @@ def _packages(contents: Contents) -> list[str]:
                 "`tabapp serve` instead."
             )
         needed = plugin.requires if plugin.predict_requires is None else plugin.predict_requires
-        found |= set(map(distribution_of, needed))
+        found |= {distribution_of(name.partition(".")[0]) for name in needed}
     return sorted(found, key=str.lower)
 
 
