@@ -162,3 +162,11 @@ def test_a_model_that_is_behind_others_on_the_same_folds_is_not_named():
 
     assert "MLP looks better" not in texts(on_two_folds(0.95, 0.96))
     assert "MLP looks better" in texts(on_two_folds(0.95, 0.94))
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_run_that_ended_by_patience_says_so(ends: bool) -> None:
+    state = state_of(BASELINE, SINGLE)
+    settled = ev.ScoreSettled(gain=0.0, half_width=0.01, ends=ends)
+    sentence = "Fitting ended before its time limit, since more would probably add little."
+    assert (sentence in texts(msgspec.structs.replace(state, settled=settled))) == ends

@@ -233,6 +233,8 @@ def _reached(state: RunState, plan: ev.PlanMade, missing: set[str]) -> int:
 
 def _trend(state: RunState) -> str:
     """What the second half of fitting brought."""
+    if state.settled is not None and state.settled.ends:
+        return "Fitting ended before its time limit, since more would probably add little."
     steps = [step for step in state.steps if not step.is_final and step.score is not None]
     if len(steps) < 2 or state.plan is None:
         return ""
