@@ -23,6 +23,7 @@ from tabapp.run.record.commands import AnyCommand
 from tabapp.run.record.confining import own_config
 from tabapp.run.record.folder import RunFolder
 from tabapp.run.record.state import RunState, history_until_now
+from tabapp.run.record.stopping import stopped
 from tabapp.tui.base_app import BaseApp
 from tabapp.tui.chrome.actions import TABS, View, bindings_for, has_started, phase_of
 from tabapp.tui.chrome.clipboard import copy
@@ -108,6 +109,8 @@ class TabappApp(BaseApp, inherit_bindings=False):
     def snapshot(self) -> Snapshot:
         """The data to draw now."""
         state, now = self._shown.state_of(self._follower.state), self._clock()
+        if self.trouble is not None:
+            state = stopped(state)
         moves = (
             phase_of(state) == "during" and not state.paused and self.trouble is None and self.animation_level != "none"
         )
@@ -228,6 +231,7 @@ class TabappApp(BaseApp, inherit_bindings=False):
 
     async def _follow(self) -> None:
         if self.STARTS_ENGINE:
+            await self._follower.forget_earlier_plan()
             self._start_engine()
         looked = 0.0
         while True:

@@ -5,7 +5,8 @@ import pytest
 
 from tabapp.run.record import events as ev
 from tabapp.run.record.reducing.reduce import replay
-from tabapp.run.record.state import FinishedFit, RunState
+from tabapp.run.record.state import EnsembleStep, FinishedFit, RunState
+from tabapp.run.record.stopping import stopped
 from tabapp.run.texts.differences import alike, mark_of
 from tabapp.run.texts.verdict import Verdict, skill, verdict_of
 from tests.recordings import HOPELESS, events_of
@@ -120,7 +121,36 @@ def test_models_that_were_not_started_are_counted_with_what_more_time_reaches():
     changed = msgspec.structs.replace(
         state, leaderboard=(*ROWS, *missing), plan=plan, planned=ev.FitsPlanned(waiting=waiting)
     )
-    assert "models were not started. 1m more would reach about 1 of them." in texts(changed)
+    assert "models were not started. 1m more would probably reach about 1 of them." in texts(changed)
+
+    quick = msgspec.structs.replace(
+        changed, planned=ev.FitsPlanned(waiting=waiting[:1]), leaderboard=(*ROWS, missing[0])
+    )
+    assert "1m more would probably reach it." in texts(quick)
+    assert "more would" not in texts(stopped(quick))
+
+
+@pytest.mark.parametrize(
+    ("gain", "words"),
+    [
+        (0.0, "gained nothing"),
+        (1e-9, "gained hardly anything"),
+        (0.0005, "gained 0.0005"),
+        (0.01, "still gained 0.0100"),
+    ],
+)
+def test_a_gain_that_is_written_as_zero_is_put_in_words(gain, words):
+    steps = tuple(
+        EnsembleStep(seconds=seconds, score=score, low=score - 0.01, high=score + 0.01)
+        for seconds, score in ((10, 0.9), (20, 0.9 + gain))
+    )
+    assert f"The second half of fitting {words}" in texts(msgspec.structs.replace(state_of(BASELINE), steps=steps))
+
+
+def test_a_run_whose_engine_was_killed_is_interrupted():
+    state = state_of(BASELINE, SINGLE, ends=False)
+    assert verdict(state).word == "Good"
+    assert verdict(stopped(state)).word == "Good, interrupted"
 
 
 def test_a_run_without_a_score_has_no_verdict():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -139,29 +139,34 @@ async def drive(
     start_error: OSError | None = None,
     data: str = "titanic.csv",
     settings: Settings | None = None,
+    earlier: Sequence[ev.Event] = (),
 ) -> AsyncIterator[Driver]:
-    """The app on a run whose engine has said some events."""
+    """The app on a run whose engine says some events when it starts, or has said them; `earlier` ones are of an earlier engine."""
     monkeypatch.setattr(app_module, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(app_module, "FLUSH_SECONDS", 0.05)
     monkeypatch.setattr(app_module, "LIVENESS_SECONDS", 0.02)
     monkeypatch.setattr(quitting, "GRACE_SECONDS", 0.3)
     monkeypatch.setattr(RunFolder, "is_running", lambda self: engine_runs)
     process = FakeProcess()
+    has_begun = attach
 
     def start(folder: RunFolder) -> FakeProcess:
+        nonlocal has_begun
+        has_begun = True
         if start_error is not None:
             raise start_error
+        recorder.write(*events)
         return process
 
     monkeypatch.setattr(engine_handle, "start_detached_engine", start)
     folder = recordings.make_run(tmp_path, data)
     recorder = Recorder(folder)
-    recorder.write(*events)
+    recorder.write(*earlier, *(events if attach else []))
     app_type = AttachedApp if attach else TabappApp
     app = app_type(folder, runs_dir=tmp_path, settings=settings, clock=lambda: recordings.START + now)
     async with app.run_test(size=size, notifications=True) as pilot:
         driver = Driver(app, pilot, recorder, process)
-        await driver.until(lambda: app.snapshot().state.seq == recorder.seq)
+        await driver.until(lambda: has_begun and (not events or app.snapshot().state.seq == recorder.seq))
         app.draw_changes()
         await pilot.pause()
         yield driver

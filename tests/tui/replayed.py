@@ -158,24 +158,33 @@ async def replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, 
     """The app on a replayed run in a phase: reading, ready, during or after."""
     monkeypatch.setattr(app_module, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(app_module, "FLUSH_SECONDS", 0.25)
-    monkeypatch.setattr(engine_handle, "start_detached_engine", lambda folder: FakeProcess())
     monkeypatch.setattr(RunFolder, "is_running", lambda self: self.state().finished is None)
     monkeypatch.setattr(runs, "READ_AGAIN_SECONDS", 3600.0)
     data = write_wine(tmp_path / "wine.csv")
     folder = make_run(tmp_path / "runs", RECORDING, str(data))
     worker = ReplayWorker(folder, events_of(RECORDING))
-    match phase:
-        case "reading":
-            worker.play_to(ev.DataRead)
-        case "ready":
-            worker.play_to(ev.PlanMade)
-            worker.play()
-        case "during":
-            worker.play_to(ev.TrialPruned, 5)
-        case _:
-            folder.bundle.write_bytes(b"a bundle")
-            worker.play_all()
+    has_begun = phase == "replaying"
+
+    def start(folder: RunFolder) -> FakeProcess:
+        nonlocal has_begun
+        match phase:
+            case "reading":
+                worker.play_to(ev.DataRead)
+            case "ready":
+                worker.play_to(ev.PlanMade)
+                worker.play()
+            case "during":
+                worker.play_to(ev.TrialPruned, 5)
+            case _:
+                worker.play_all()
+        has_begun = True
+        return FakeProcess()
+
+    monkeypatch.setattr(engine_handle, "start_detached_engine", start)
+    if phase in ("after", "replaying"):
+        folder.bundle.write_bytes(b"a bundle")
     if phase == "replaying":
+        worker.play_all()
         app = ReplayApp(folder, 1.0, runs_dir=tmp_path / "runs")
         app._replay.pause()
         app._replay.seek(30.0)
@@ -185,6 +194,7 @@ async def replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, 
         driver = Replayed(app, pilot, worker, folder)
         obeying = asyncio.create_task(driver.obey())
         try:
+            await driver.until(lambda: has_begun)
             await driver.folded()
             yield driver
         finally:

@@ -143,7 +143,10 @@ async def test_a_killed_engine_offers_to_resume_by_a_key(tmp_path, monkeypatch):
         await driver.press("8")
         await driver.until(lambda: driver.app.screen.VIEW == "log")
         await driver.press("1")
-        await driver.sees("✗ the engine has stopped", "r Resume", "n New run")
+        await driver.sees("✗ the engine has stopped", "r Resume", "n New run", "─ Result ─", "Interrupted", "r resume")
+        await driver.press("escape")
+        await driver.sees("─ Now ─", "The engine has stopped; r resumes the run.")
+        assert "workers busy" not in driver.text()
         assert "F Finish" not in driver.text()
         assert "p Pause" not in driver.text()
         await driver.press("r")
@@ -162,6 +165,16 @@ async def test_an_engine_that_dies_before_the_start_is_started_again_without_the
         await driver.until(lambda: driver.app.opened is not None)
         assert driver.app.opened == Opened(driver.folder, start_engine=True)
         assert not driver.folder.config().start
+
+
+async def test_a_plan_of_an_earlier_engine_is_not_changed_before_the_new_one_has_read_the_table(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, [], earlier=recordings.opening()) as driver:
+        await driver.press("b")
+        await driver.sees("starting", "The plan appears here once the file is read.")
+        assert driver.commands() == []
+        await driver.write(*recordings.opening())
+        await driver.press("b")
+        await driver.until(lambda: isinstance(driver.app.screen, Choice))
 
 
 async def test_a_run_that_has_ended_continues_with_more_time(tmp_path, monkeypatch):

@@ -154,9 +154,16 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     resources: tuple[ev.Resources, ...] = ()
     feed: tuple[FeedLine, ...] = ()
     finished: ev.RunFinished | None = None
+    is_stopped: bool = False
+    """Whether the engine has ended without a result. No event says so; see `stopping.stopped`."""
     targets: tuple[TargetState, ...] = ()
     target_index: int | None = None
     """The place of the current target among `targets`."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no engine works on the run."""
+        return self.finished is not None or self.is_stopped
 
     def fitting_seconds(self, now: float) -> float:
         """Seconds of fitting until a time."""

@@ -90,13 +90,17 @@ def verdict_of(state: RunState) -> Verdict | None:
     columns = () if importances is None else _columns(importances)
     return Verdict(
         level=level,
-        is_interrupted=state.finished is not None and state.finished.status == "interrupted",
+        is_interrupted=_is_interrupted(state),
         headline=f"{best.title} · {plan.metric_title} {arrow} {format_score(best.score)} ({interval_text(best)})",
         judgment=judgment,
         facts=tuple(_facts(state, best, plan)),
         columns=columns,
         columns_of=_columns_of(state, importances) if importances is not None and columns else "",
     )
+
+
+def _is_interrupted(state: RunState) -> bool:
+    return state.is_stopped or (state.finished is not None and state.finished.status == "interrupted")
 
 
 def skill(score: float, baseline: float, *, greater_is_better: bool) -> float | None:
@@ -212,8 +216,9 @@ def _time(state: RunState, plan: ev.PlanMade) -> Iterator[Fact]:
         of_all = sum(model.reason is None for model in plan.models)
         text = f"{len(missing)} of {of_all} models {'was' if len(missing) == 1 else 'were'} not started."
         reached = _reached(state, plan, {row.model for row in missing})
-        if reached and plan.budget is not None:
-            text += f" {format_duration(plan.budget)} more would reach about {reached} of them."
+        if reached and plan.budget is not None and not _is_interrupted(state):
+            them = f"about {reached} of them" if reached < len(missing) else "it" if reached == 1 else "all of them"
+            text += f" {format_duration(plan.budget)} more would probably reach {them}."
         yield Fact("More time", f"{text} {trend}".strip(), "warn")
     elif trend:
         yield Fact("More time", trend)
@@ -249,8 +254,9 @@ def _trend(state: RunState) -> str:
         return ""
     shown = written_like(abs(gain), last.score)
     if gain <= 0.1 * (last.high - last.low):
-        return f"The second half of the time gained {shown if gain > 0 else 'nothing'}, so that more would probably add little."
-    return f"The second half of the time still gained {shown}."
+        shown = "nothing" if gain <= 0 else shown if float(shown.replace(",", "")) else "hardly anything"
+        return f"The second half of fitting gained {shown}, so that more would probably add little."
+    return f"The second half of fitting still gained {shown}."
 
 
 def _calibration(state: RunState, best: ev.LeaderboardRow) -> Iterator[Fact]:

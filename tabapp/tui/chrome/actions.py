@@ -185,7 +185,7 @@ ACTIONS: tuple[Action, ...] = (
            "Copy the row of the model under the cursor with tabs."),
     Action("run.why", "w", "why", "run", STARTED, "model: why is it here", "Why",
            "Explain the place of the model under the cursor: why its fits were chosen, what ended its trials, what comes next."),
-    Action("run.result", "escape", "result", "run", ("after",), "result: hide or show", "",
+    Action("run.result", "escape", "result", "run", ENDED, "result: hide or show", "",
            "Hide the result of the run, or show it again."),
     Action("run.report", "R", "report", "run", ("after",), "run: write report", "Report",
            "Write a report of the run as HTML, Markdown or JSON."),

@@ -63,7 +63,7 @@ class RunningView(SteerableView):
         if facts is not None:
             self.query_one(Tuning).show(facts)
         self.query_one(Importances).show(importance_facts(state))
-        verdict = verdict_of(state) if state.finished is not None else None
+        verdict = verdict_of(state) if state.is_over else None
         self.set_class(verdict is not None and not self._is_result_hidden, "-ended")
         if verdict is not None:
             self.query_one(Result).show(ResultFacts(verdict, bool(state.finished and state.finished.bundle)))

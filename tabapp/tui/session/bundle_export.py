@@ -78,7 +78,8 @@ def _ask_for_preview(app: Host) -> None:
     """Ask where to write the best models so far of a run in progress."""
     default = f"./{Path(app.config.data).name.split('.')[0]}-preliminary.tabapp"
     asked: set[Path] = set()
-    message = "The run continues, so this bundle is preliminary: it has the best models so far. Write it to"
+    state = "has stopped" if app.trouble is not None else "continues"
+    message = f"The run {state}, so this bundle is preliminary: it has the best models so far. Write it to"
 
     def checked(text: str) -> str:
         from tabapp.report.write import FORMATS
@@ -109,7 +110,8 @@ async def _preview(app: Host, path: Path) -> None:
     except TabappError as error:
         app.notify(str(error), title="Not exported", severity="error")
         return
-    app.notify(f"Preliminary: {preview_text(made[-1])}. The run continues.", title=f"Saved {path}", timeout=8)
+    then = "" if app.trouble is not None else " The run continues."
+    app.notify(f"Preliminary: {preview_text(made[-1])}.{then}", title=f"Saved {path}", timeout=8)
 
 
 def _checked(app: Host, text: str, default: str, asked: set[Path]) -> str:

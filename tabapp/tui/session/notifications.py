@@ -115,7 +115,7 @@ class Notifications:
                 Option("log", "Show the log", "", "8"),
                 Option("quit", "Quit", "", "q"),
             ],
-            stay="Look at the results so far",
+            stay="Look at the results so far" if started else "Look at the plan",
         )
         self._app.push_screen(dialog, self._on_trouble_answered)
 

@@ -52,6 +52,12 @@ class RunFollower:
                 await asyncio.sleep(0)
         return events
 
+    async def forget_earlier_plan(self) -> None:
+        """Before an engine starts: a run that has not begun is planned again, and no change of its plan is taken until then."""
+        await self.read()
+        if self.state.fitting_since is None and self.state.finished is None:
+            self.state = RunState()
+
     def engine_ended(self, return_code: int | None) -> None:
         """Record that the engine has ended, which is an error unless the run has a result. None means an unknown exit status."""
         if self.state.finished is not None or self.trouble is not None:

@@ -64,14 +64,14 @@ def _place(state: RunState, row: ev.LeaderboardRow) -> list[Content]:
 
 
 def _next(state: RunState, row: ev.LeaderboardRow) -> list[Content]:
-    if state.finished is not None and not row.not_started:
+    if state.is_over and not row.not_started:
         return []
     planned, lines = state.planned, list[Content]()
     for fit in (fit for fit in state.active.values() if fit.model == row.model):
         expected = f", about {format_duration(fit.seconds)}" if fit.seconds else ""
         lines.append(Content(f"In progress: trial {fit.trial}, fold {fit.fold + 1} of {fit.folds}{expected}."))
     for place, fit in enumerate(planned.next, start=1):
-        if fit.model == row.model and state.finished is None:
+        if fit.model == row.model and not state.is_over:
             lines.append(Content(f"Place {place} of the next fits: {fit.reason}."))
     for place, waiting in enumerate(planned.waiting, start=1):
         if waiting.model == row.model:

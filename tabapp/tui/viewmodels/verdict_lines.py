@@ -22,16 +22,22 @@ def verdict_lines(verdict: Verdict, width: int) -> list[Content]:
         lines += Content.assemble((f"{verdict.word}. ", style), verdict.judgment).wrap(width)
     for fact in verdict.facts:
         lines += _fact(fact, width)
-    if verdict.columns:
-        bars = [
-            Content.assemble(name, " ", (charts.bar(share, BAR_WIDTH).rstrip(), "$primary"))
-            for name, share in verdict.columns
-        ]
-        lines.append(
-            Content.assemble(
-                ("◆ ", "$primary"), "Columns ", Content("  ").join(bars), (f"  ({verdict.columns_of})", MUTED)
-            )
-        )
+    return lines + (_columns(verdict, width) if verdict.columns else [])
+
+
+def _columns(verdict: Verdict, width: int) -> list[Content]:
+    """The most important columns with a bar each; a name and its bar stay on one line."""
+    parts = [
+        Content.assemble(name, " ", (charts.bar(share, BAR_WIDTH).rstrip(), "$primary"))
+        for name, share in verdict.columns
+    ]
+    parts.append(Content.styled(f"({verdict.columns_of})", MUTED))
+    lines = [Content.assemble(("◆ ", "$primary"), ("Columns: ", MUTED), parts[0])]
+    for part in parts[1:]:
+        if lines[-1].cell_length + 2 + part.cell_length <= width:
+            lines[-1] = Content.assemble(lines[-1], "  ", part)
+        else:
+            lines.append(part)
     return lines
 
 

@@ -31,7 +31,7 @@ def importance_facts(state: RunState) -> ImportanceFacts:
     """The importances of a state."""
     waiting = (
         "No importances: the run ended before them."
-        if phase_of(state) == "after"
+        if phase_of(state) == "after" or state.is_stopped
         else "Preliminary importances follow when the first model has all of its folds."
     )
     found = state.importances

@@ -171,7 +171,7 @@ def notes_of(state: RunState, strips: Mapping[str, str]) -> dict[str, Notes]:
     provisional = provisional_scores(state)
     single = alike(state)
     places = {each.model: (place, each) for place, each in enumerate(state.planned.waiting, 1)}
-    is_over = state.finished is not None or state.stage != "fitting"
+    is_over = state.is_over or state.stage != "fitting"
     notes: dict[str, Notes] = {}
     for row in state.leaderboard:
         place, waiting = places.get(row.model, (0, None))
@@ -274,7 +274,7 @@ class Leaderboard(ModelTable):
 
 def recent_gain(snapshot: Snapshot) -> float | None:
     """Change of the best score in the last minute; None if it is unchanged or the run has ended."""
-    if snapshot.state.finished is not None or not snapshot.history:
+    if snapshot.state.is_over or not snapshot.history:
         return None
     since = snapshot.now - IMPROVEMENT_SECONDS
     earlier = [score for time, score in snapshot.history if time <= since]

@@ -132,7 +132,8 @@ async def test_a_single_model_that_looks_better_has_its_difference_in_its_row(tm
 
 async def test_the_result_stays_until_it_is_hidden_and_comes_back(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.finished(), now=130.0, attach=True) as driver:
-        await driver.sees("─ Result ─", "Columns Sex", "esc hide")
+        await driver.sees("─ Result ─", "Columns: Sex", "esc hides")
+        assert "w on ★ shows all" not in driver.text()
         await driver.press("escape")
         await driver.sees("─ Now ─", "The run has ended.")
         await driver.press("escape")

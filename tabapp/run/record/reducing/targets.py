@@ -11,6 +11,7 @@ from tabapp.run.record import events as ev
 from tabapp.run.record.reducing import Case, Changes
 from tabapp.run.record.reducing.results import with_best, without_earlier
 from tabapp.run.record.state import RunState, TargetState
+from tabapp.run.record.stopping import resting_rows
 
 _OF_THE_WHOLE_RUN = frozenset(
     {"seq", "time", "run", "name", "data", "seed", "read", "resources", "feed", "targets", "target_index"}
@@ -61,8 +62,8 @@ def _finish_run(state: RunState, event: ev.RunFinished) -> Changes:
     changes: Changes = {**restored, "finished": event, "stage": "done", "active": {}, "paused": False}
     if first is not None:
         changes["target_index"] = 0
-    if event.leaderboard:
-        changes["leaderboard"] = event.leaderboard
+    before = state.leaderboard if first is None else first.leaderboard
+    changes["leaderboard"] = event.leaderboard or resting_rows(before)
     return changes
 
 

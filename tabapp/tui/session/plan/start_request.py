@@ -38,7 +38,7 @@ class StartRequest:
         """Withdraw a request that waits for a plan."""
         if self.stage == "sent":
             self._app.notify(
-                "The engine has already received the start. Press f on screen 1 to finish the run.", severity="warning"
+                "The engine has already received the start. Press F on screen 1 to finish the run.", severity="warning"
             )
         elif self.stage == "waiting":
             self.stage = ""

@@ -64,6 +64,8 @@ def now_facts(state: RunState, now: float) -> NowFacts:
     fits = sorted(state.active.values(), key=lambda fit: (fit.started, fit.fit))
     work = tuple(_work(state, fit, now) for fit in fits)
     n_workers = state.plan.workers if state.plan else 0
+    if state.is_stopped:
+        return NowFacts(work, 0, "The engine has stopped; r resumes the run.")
     if state.finished is not None or state.stage != "fitting":
         return NowFacts(work, n_workers, RESTING.get(state.stage, ""))
     resting = "Paused; p resumes the run." if state.paused else "" if work else "Preparing the first fits…"
