@@ -164,9 +164,16 @@ class TabappApp(BaseApp, inherit_bindings=False):
 
     def open_run(self, folder: RunFolder, *, start_engine: bool, resumed: bool = False) -> None:
         """Show another run, or this one with a new engine. The engine of this run continues."""
+        self._leave_for(Opened(folder, start_engine, resumed))
+
+    def open_replay(self, folder: RunFolder, speed: float) -> None:
+        """Replay a run at a multiple of its speed. The engine of this run continues."""
+        self._leave_for(Opened(folder, start_engine=False, replay=speed))
+
+    def _leave_for(self, opened: Opened) -> None:
         if not has_started(self.whole_state) and self.engine.is_ours:
             self.send(cmd.Abort())
-        self.opened = Opened(folder, start_engine, resumed)
+        self.opened = opened
         self.exit()
 
     def send(self, command: AnyCommand) -> None:

@@ -33,7 +33,7 @@ def show_door(*, runs_dir: Path, settings: Settings) -> list[Shown]:
     with ending_with_the_terminal():
         door = DoorApp(runs_dir=runs_dir, settings=settings)
         door.run()
-        return [] if door.opened is None else _show(door.opened, runs_dir, settings, None)
+        return [] if door.opened is None else _show(door.opened, runs_dir, settings)
 
 
 def show_runs(
@@ -58,16 +58,15 @@ def show_runs(
         TabappError: the run folder cannot be read.
     """
     with ending_with_the_terminal():
-        return _show(Opened(folder, start_engine, resumed), runs_dir, settings, replay)
+        return _show(Opened(folder, start_engine, resumed, replay), runs_dir, settings)
 
 
-def _show(opened: Opened, runs_dir: Path, settings: Settings | None, replay: float | None) -> list[Shown]:
+def _show(opened: Opened, runs_dir: Path, settings: Settings | None) -> list[Shown]:
     shown: list[Shown] = []
     while True:
         folder = opened.folder
-        if replay is not None:
-            app = ReplayApp(folder, replay, runs_dir=runs_dir, settings=settings)
-            replay = None
+        if opened.replay is not None:
+            app = ReplayApp(folder, opened.replay, runs_dir=runs_dir, settings=settings)
         else:
             kind = AttachedApp if not opened.start_engine else ResumedApp if opened.resumed else TabappApp
             app = kind(folder, runs_dir=runs_dir, settings=settings)

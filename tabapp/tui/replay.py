@@ -75,6 +75,10 @@ class ReplayApp(AttachedApp):
         self._replay.set_speed(self._replay.speed * factor)
         self.draw_changes()
 
+    def action_replay_leave(self) -> None:
+        """Show the run itself."""
+        self.open_run(self.folder, start_engine=False)
+
     def _jumped(self) -> None:
         """Show no messages for the events in between."""
         self._follower.caught_up = False

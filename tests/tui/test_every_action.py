@@ -152,6 +152,7 @@ CASES: dict[str, Case] = {
     "runs.resume": Case(dialog(Choice, "Continue the run with more time"), "after"),
     "runs.more": Case(dialog(Choice, "Continue the run with more time"), "after"),
     "runs.clone": Case(lambda driver: lambda: driver.app.opened is not None, "after"),
+    "runs.replay": Case(lambda driver: lambda: driver.app.opened is not None, "after"),
     "runs.note": Case(dialog(Ask, "Note on"), "after"),
     "runs.tags": Case(dialog(Ask, "Tags of", "tag:WORD"), "after"),
     "runs.rename": Case(dialog(Ask, "Rename", "empty restores"), "after"),
@@ -160,6 +161,7 @@ CASES: dict[str, Case] = {
     "door.open": Case(says("nothing to open"), "after", before=keys("slash", *"zzz", "enter"), after=keys("slash", "escape")),
     "door.file": Case(dialog(FileChoice, "The table to open", "wine.csv"), "after"),
     "door.resume": Case(dialog(Choice, "Continue the run with more time"), "after"),
+    "door.more": Case(dialog(Choice, "Continue the run with more time"), "after"),
     "door.clone": Case(lambda driver: lambda: driver.app.opened is not None, "after"),
     "door.find": Case(asks_for_text, "after"),
     "door.help": Case(dialog(Reading, "Files here"), "after"),
@@ -171,6 +173,7 @@ CASES: dict[str, Case] = {
     "replay.previous": Case(replay_changes("position"), "replaying"),
     "replay.faster": Case(replay_changes("speed"), "replaying"),
     "replay.slower": Case(replay_changes("speed"), "replaying"),
+    "replay.leave": Case(lambda driver: lambda: driver.app.opened is not None, "replaying"),
     "run.resume": Case(dialog(Choice, "Continue the run with more time"), "after"),
     "run.clone": Case(lambda driver: lambda: driver.app.opened is not None, "after"),
     "app.open": Case(lambda driver: lambda: isinstance(driver.app.screen, Door), "after", after=keys("escape")),
@@ -207,7 +210,17 @@ CASES: dict[str, Case] = {
     "app.palette": Case(lambda driver: lambda: isinstance(driver.app.screen, CommandPalette), "after"),
     "app.quit": Case(lambda driver: lambda: not driver.app.is_running, "after"),
 }  # fmt: skip
-ENDING = ("data.start", "table.start", "run.start", "run.clone", "runs.clone", "door.clone", "app.quit")
+ENDING = (
+    "data.start",
+    "table.start",
+    "run.start",
+    "run.clone",
+    "runs.clone",
+    "door.clone",
+    "runs.replay",
+    "replay.leave",
+    "app.quit",
+)
 """Actions after which the run, or the app, is another: each is driven in an app of its own."""
 
 

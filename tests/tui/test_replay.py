@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 
 from tabapp.tui.replay import ReplayApp
+from tabapp.tui.session.opened import Opened
+from tabapp.tui.widgets.run_table import Runs
 from tests.tui import recordings
 from tests.tui.driver import NARROW, WIDE, Driver, FakeProcess
 
@@ -58,6 +60,18 @@ async def test_a_replay_is_paused_moved_back_and_forward_and_made_faster(tmp_pat
         await driver.sees("REPLAY 0.2x", "‖ paused")
         await driver.press("less_than_sign", "space")
         await driver.sees("REPLAY 0.1x", "▶")
+
+
+async def test_a_replay_is_left_for_the_run_itself(tmp_path):
+    for keys in (["v"], ["7", "enter"]):
+        async with replaying(tmp_path / keys[0], 1.0) as driver:
+            await driver.sees("v run")
+            await driver.press(keys[0])
+            if keys[1:]:
+                await driver.until(lambda: driver.app.screen.VIEW == "runs" and driver.app.screen.query_one(Runs).rows)
+                await driver.press(*keys[1:])
+            await driver.until(lambda: not driver.app.is_running)
+            assert driver.app.opened == Opened(driver.folder, start_engine=False)
 
 
 async def test_a_replay_does_not_offer_to_start_the_run(tmp_path):

@@ -81,11 +81,8 @@ class Action:
         """The first key as written in texts, with the user's configuration applied."""
         first = REMAPPED.get(self.id, self.keys).split(",")[0]
         names = {
-            "question_mark": "?",
-            "comma": ",",
-            "full_stop": ".",
-            "less_than_sign": "<",
-            "greater_than_sign": ">", "slash": "/", "plus": "+", "number_sign": "#", "asterisk": "*",
+            "question_mark": "?", "comma": ",", "full_stop": ".", "less_than_sign": "<", "greater_than_sign": ">",
+            "slash": "/", "plus": "+", "number_sign": "#", "asterisk": "*",
             "left": "←/→", "right": "←/→", "escape": "esc",
         }  # fmt: skip
         return names.get(first, first)
@@ -294,6 +291,8 @@ ACTIONS: tuple[Action, ...] = (
            "Continue a run that has ended with more time, or with more trials if it has no time limit."),
     Action("runs.clone", "n", "clone", "runs", ALWAYS, "run: new run from its plan", "New",
            "Open a new Data screen on the table of the run under the cursor, with all its options."),
+    Action("runs.replay", "v", "replay", "runs", ALWAYS, "run: replay", "Replay",
+           "Replay the run under the cursor as it happened, in about half a minute. A replay changes nothing."),
     Action("runs.note", "N", "note", "runs", ALWAYS, "run: write a note", "Note",
            "Write a note on the run under the cursor."),
     Action("runs.tags", "number_sign", "tags", "runs", ALWAYS, "run: tag", "Tags",
@@ -314,11 +313,13 @@ ACTIONS: tuple[Action, ...] = (
            "Read the list of runs again."),
     Action("door.open", "enter", "open", "door", ALWAYS, "run or file: open", "Open",
            "Open the run under the cursor, or the Data screen of the file. A run that is already in progress continues."),
-    Action("door.file", "o", "file", "door", ALWAYS, "file: choose elsewhere", "Other file",
+    Action("door.file", "o", "file", "door", ALWAYS, "file: choose elsewhere", "Other",
            "Choose a file in another folder, or one that an earlier run used."),
     Action("door.resume", "r", "resume", "door", ALWAYS, "run: resume", "Resume",
            "Resume a run that was stopped or killed; a complete run continues with more time."),
-    Action("door.clone", "n", "clone", "door", ALWAYS, "run: new run from its plan", "New from plan",
+    Action("door.more", "plus", "more", "door", ALWAYS, "run: continue with more time", "More",
+           "Continue a run that has ended with more time, or with more trials if it has no time limit."),
+    Action("door.clone", "n", "clone", "door", ALWAYS, "run: new run from its plan", "New",
            "Open a new Data screen on the table of the run, with all its options."),
     Action("door.find", "slash", "filter", "door", ALWAYS, "runs and files: find", "Find",
            "Show only runs and files that match."),
@@ -386,6 +387,8 @@ ACTIONS: tuple[Action, ...] = (
            "Double the speed of the replay."),
     Action("replay.slower", "less_than_sign", "app.replay_speed(0.5)", "replay", REPLAYING, "replay: slower", "",
            "Halve the speed of the replay."),
+    Action("replay.leave", "v", "app.replay_leave", "replay", REPLAYING, "replay: show the run itself", "",
+           "End the replay, and show the run itself."),
     Action("app.open", "o", "app.open_door", "everywhere", ALWAYS, "run or file: open another", "Open",
            "Show the runs and the tables of this folder, and open one. The current run continues in the background."),
     Action("run.next_target", "ctrl+n", "app.next_target", "everywhere", STARTED, "target: show the next", "Target",

@@ -33,7 +33,7 @@ from tabapp.tui.widgets.run_table import Runs
 READ_AGAIN_SECONDS = 2.0
 OWN = [action for action in ACTIONS if action.scope == "door"]
 """Its actions: those of all screens need a run."""
-ON_RUNS = ("door.resume", "door.clone")
+ON_RUNS = ("door.resume", "door.more", "door.clone")
 """Those that need a run under the cursor."""
 TIPS = (
     "y on Data copies the command that starts the plan without a screen.",
@@ -42,6 +42,10 @@ TIPS = (
     "? explains the panels and numbers of every screen.",
     "n on a run that ended opens its plan again; + gives it more time.",
 )
+
+
+def _key(key: str, label: str) -> Content:
+    return Content.assemble((f" {key}", "bold $primary"), (f" {label}", MUTED))
 
 
 class DoorKeys(ClickableLine):
@@ -101,7 +105,7 @@ class Door(ModalScreen[None]):
             [(name, None), (Content.styled(" " * gap + machine, MUTED), None)]
         )
         self.query_one("#door-tip", ClickableLine).set_parts([(Content.styled(f" Tip: {self._tip}", MUTED), None)])
-        parts: list[tuple[Content, str | None]] = [(Content(" "), None)]
+        parts: list[tuple[Content, str | None]] = []
         on_files = isinstance(self.focused, FilesHere)
         tables = {"Runs": self.query_one(Runs).rows, "Files": self.query_one(FilesHere).rows}
         for action in OWN:
@@ -109,11 +113,11 @@ class Door(ModalScreen[None]):
                 continue
             if action.id == "door.find" and all(tables.values()):
                 other = "Runs" if on_files else "Files"
-                parts.append((Content.assemble(("tab", "bold $primary"), (f" {other}  ", MUTED)), "app.focus_next"))
+                parts.append((_key("tab", other), "app.focus_next"))
             label = "Quit" if action.id == "door.leave" and not self._current else action.label
-            shown = Content.assemble((action.shown_key, "bold $primary"), (f" {label}  ", MUTED))
-            parts.append((shown, action.action))
-        self.query_one(DoorKeys).set_parts(parts)
+            parts.append((_key(action.shown_key, label), action.action))
+        between: tuple[Content, str | None] = (Content(" "), None)
+        self.query_one(DoorKeys).set_parts([each for part in parts for each in (part, between)][:-1])
 
     def _refresh(self) -> None:
         if self.is_current and not self._reader.is_reading:
@@ -174,6 +178,13 @@ class Door(ModalScreen[None]):
             next_run.ask_for_more(self._opener, run.folder)
         elif run is not None:
             next_run.resume(self._opener, run.folder)
+
+    def action_more(self) -> None:
+        run = self._run()
+        if run is not None and run.folder.is_running():
+            self.notify(run.folder.busy_sentence, severity="warning", markup=False)
+        elif run is not None:
+            next_run.ask_for_more(self._opener, run.folder)
 
     def action_clone(self) -> None:
         run = self._run()

@@ -31,6 +31,7 @@ TRANSPORT = (
     (("replay.forward",), "10 s"),
     (("replay.previous", "replay.next"), "event"),
     (("replay.slower", "replay.faster"), "speed"),
+    (("replay.leave",), "run"),
 )
 """The keys of a replay, as actions and a word."""
 
@@ -250,13 +251,15 @@ class ReplayBar(ClickableLine):
         shown_keys = {action.id: action.shown_key for action in ACTIONS if action.scope == "replay"}
         keys = [_key(" ".join(shown_keys[name] for name in names), word) for names, word in TRANSPORT]
         room = self.size.width - left.cell_length - len(time)
+        step = f"· event {place.events} of {place.n_events} " if place.is_paused else ""
         shown: list[Content] = []
         for key in keys:
-            if sum(each.cell_length for each in shown) + key.cell_length > room - SHORTEST_TRACK:
+            # The event of a paused replay goes before the key that leaves it.
+            least = SHORTEST_TRACK + (len(step) if key is keys[-1] else 0)
+            if sum(each.cell_length for each in shown) + key.cell_length > room - least:
                 break
             shown.append(key)
         room -= sum(each.cell_length for each in shown)
-        step = f"· event {place.events} of {place.n_events} " if place.is_paused else ""
         if len(step) <= room - SHORTEST_TRACK:
             time, room = time + step, room - len(step)
         cells = max(SHORTEST_TRACK - 2, room - 2)

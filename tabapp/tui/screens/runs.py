@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 from typing import ClassVar
 
@@ -29,8 +30,14 @@ from tabapp.tui.widgets.run_preview import MOST_CURVES, PreviewFacts, RunPreview
 from tabapp.tui.widgets.run_table import TITLES, Runs
 
 READ_AGAIN_SECONDS = 2.0
+REPLAY_SECONDS = 30.0
 BESIDE = 120
 """Columns from which the run under the cursor is shown beside the list."""
+
+
+def replay_speed(seconds: float) -> float:
+    """The speed, a power of two, at which a run of so many seconds is replayed in about half a minute."""
+    return float(2 ** max(0, round(math.log2(max(seconds, REPLAY_SECONDS) / REPLAY_SECONDS))))
 
 
 class RunsView(RunView):
@@ -98,7 +105,7 @@ class RunsView(RunView):
         run = self._selected_run()
         if run is None:
             return
-        if run.run == self.tabapp.folder.run:
+        if run.run == self.tabapp.folder.run and self.snapshot.replay is None:
             await self.tabapp.action_view("run")
         elif run.status == "unreadable":
             self.notify(run.reason, severity="error")
@@ -131,6 +138,17 @@ class RunsView(RunView):
         run = self._selected_run()
         if run is not None:
             next_run.clone(self.tabapp, run.folder)
+
+    def action_replay(self) -> None:
+        run = self._selected_run()
+        if run is None:
+            return
+        if run.status == "unreadable":
+            self.notify(run.reason, severity="error")
+        elif run.started is None:
+            self.warn(f"{run.title} has no events to replay.")
+        else:
+            self.tabapp.open_replay(run.folder, replay_speed(run.seconds))
 
     def action_delete(self) -> None:
         run = self._selected_run()

@@ -99,6 +99,10 @@ class Host(Protocol):
         """Leave this run for another one, or for this one with a new engine."""
         ...
 
+    def open_replay(self, folder: RunFolder, speed: float) -> None:
+        """Leave this run for the replay of a run at a multiple of its speed."""
+        ...
+
     def copy(self, text: str) -> None:
         """Copy a text to the clipboard and report where it went."""
         ...

@@ -85,6 +85,8 @@ async def test_enter_opens_a_run_and_r_gives_a_complete_one_more_time(tmp_path, 
         await driver.press("r")
         await driver.until(lambda: isinstance(driver.app.screen, Choice))
         await driver.sees("Continue the run with more time", "as much as before")
+        await driver.press("escape", "plus")
+        await driver.until(lambda: isinstance(driver.app.screen, Choice))
         await driver.press("escape", "enter")
         await driver.until(lambda: driver.app.opened == Opened(folder, start_engine=False))
 
@@ -92,7 +94,7 @@ async def test_enter_opens_a_run_and_r_gives_a_complete_one_more_time(tmp_path, 
 async def test_the_keys_below_are_those_of_the_list_in_focus(tmp_path, place):
     ended_run(tmp_path / "runs", place)
     async with at_door(tmp_path / "runs") as driver:
-        await driver.sees("tab Files", "r Resume", "n New from plan")
+        await driver.sees("tab Files", "r Resume", "+ More", "n New")
         await driver.press("tab")
         await driver.sees("tab Runs")
         assert "r Resume" not in driver.text()
@@ -186,3 +188,11 @@ def test_the_first_paint_of_the_door_loads_no_numeric_library(tmp_path):
     )
     loaded = json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
     assert not {"numpy", "polars", "torch", "sklearn", "optuna", "lightgbm"} & set(loaded)
+
+
+async def test_all_keys_of_the_door_fit_into_80_columns(tmp_path, place):
+    ended_run(tmp_path / "runs", place)
+    async with at_door(tmp_path / "runs", NARROW) as driver:
+        await driver.sees(
+            "enter Open", "o Other", "r Resume", "+ More", "n New", "tab Files", "/ Find", "? Help", "q Quit"
+        )

@@ -217,6 +217,27 @@ async def test_a_replay_shows_the_run_and_sends_no_command(tmp_path):
         await driver.until(lambda: not app.is_running)
 
 
+async def test_v_replays_a_run_in_about_half_a_minute(tmp_path, monkeypatch):
+    done, _ = other_runs(tmp_path)
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await at_runs(driver)
+        await put_cursor_on(driver, done)
+        await driver.press("v")
+        await driver.until(lambda: driver.app.opened is not None)
+        assert driver.app.opened == Opened(done, start_engine=False, replay=4.0)
+    assert [runs_screen.replay_speed(seconds) for seconds in (0, 30, 120, 3600)] == [1, 1, 4, 128]
+
+
+async def test_a_run_that_never_began_has_no_replay(tmp_path, monkeypatch):
+    unstarted = recordings.make_run(tmp_path, "wine.csv")
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await at_runs(driver, 2)
+        await put_cursor_on(driver, unstarted)
+        await driver.press("v")
+        await driver.until(lambda: any("has no events to replay" in toast for toast in driver.toasts()))
+        assert driver.app.opened is None
+
+
 async def test_enter_on_the_present_run_goes_to_its_leaderboard(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await at_runs(driver, 1)
@@ -233,12 +254,16 @@ def test_the_app_is_run_again_for_a_run_that_was_opened(tmp_path, monkeypatch):
         shown.append((app.folder.run, type(app)))
         if len(shown) == 1:
             app.opened = Opened(stopped, start_engine=True, resumed=True)
+        elif len(shown) < 4:
+            app.opened = Opened(done, start_engine=False, replay=2.0 if len(shown) == 2 else None)
 
     monkeypatch.setattr(TabappApp, "run", run)
     ended = show_runs(done, runs_dir=tmp_path, start_engine=False)
-    assert [run.folder for run in ended] == [done, stopped]
+    assert [run.folder for run in ended] == [done, stopped, done, done]
     assert ended[-1].exit_code == 0
-    assert shown == [(done.run, AttachedApp), (stopped.run, ResumedApp)]
+    assert shown == [
+        (done.run, AttachedApp), (stopped.run, ResumedApp), (done.run, ReplayApp), (done.run, AttachedApp)
+    ]  # fmt: skip
     assert ResumedApp.DEFAULT_MODE == "run", "a resumed run shows its leaderboard"
 
 
