@@ -238,7 +238,7 @@ ACTIONS: tuple[Action, ...] = (
            "Show only trials that match a query such as model:xgb score>.93 -pruned max_depth<6."),
     Action("tuning.copy", "y", "copy_parameters", "tuning", ALWAYS, "trial: copy hyperparameters", "Copy",
            "Copy the hyperparameters of the trial under the cursor as JSON."),
-    Action("predict.choose", "enter,f", "choose", "predict", ALWAYS, "prediction: choose file", "File",
+    Action("predict.choose", "f,enter", "choose", "predict", ALWAYS, "prediction: choose file", "File",
            "Choose the file to predict. It is checked against the training schema first."),
     Action("predict.start", "ctrl+r", "start", "predict", ALWAYS, "prediction: start", "Predict",
            "Predict every row of the file and write the predictions."),

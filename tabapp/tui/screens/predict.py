@@ -35,6 +35,7 @@ from tabapp.tui.widgets.predictions import Predictions, Spread, finding_rows, sp
 
 RECENT_RUNS = 20
 MOST_RECENT = 12
+NO_FILE = "Press f to choose a file. Its differences from the training schema appear here."
 
 
 class PredictView(RunView):
@@ -67,7 +68,7 @@ class PredictView(RunView):
             yield Table(
                 columns,
                 id="findings",
-                empty="Press enter to choose a file. Its differences from the training schema appear here.",
+                empty=NO_FILE,
             )
             yield Spread("New rows", id="spread")
         yield Predictions()
@@ -109,7 +110,8 @@ class PredictView(RunView):
 
     @property
     def _job(self) -> Prediction:
-        """The work with the bundle of the shown target. The bundle of the run takes over the file of the preliminary one."""
+        """The work with the bundle of the shown target. The bundle of the run takes over from the preliminary one, whose prediction
+        or imputation ends first."""
         bundle = self._bundle
         job = self._jobs.get(bundle)
         if job is None:
@@ -118,6 +120,8 @@ class PredictView(RunView):
         # The bundle of the run may have been looked at, without a file, before there was a preliminary one.
         before = self._jobs.get(preview_of(self.tabapp.run_of_target))
         if job.file is None and before is not None and before.file is not None:
+            if before.at_work and not before.is_checking:
+                return before
             job.take_over(before)
             self.run_worker(self._check(), exit_on_error=False)
         return job
@@ -171,6 +175,9 @@ class PredictView(RunView):
         self.query_one(Job).show(facts)
         refused = job.checked is None or (job.checked.refused and not job.fill)
         self.query_one("#predict-start", Button).disabled = bool(lacking) or job.at_work or refused
+        if job.checked is None:
+            empty = "Comparing the file with the training schema…" if job.at_work else "" if job.file else NO_FILE
+            self.query_one("#findings", Table).set_empty(empty)
         if self._shown != (job.checked, job.predicted):
             self._shown = (job.checked, job.predicted)
             self._show_findings(job.checked)
@@ -184,10 +191,10 @@ class PredictView(RunView):
         if job.imputed:
             return f"✓ {one_line(job.imputed)}", "$success"
         if job.predicted is not None:
-            return (
-                f"✓ {count(job.predicted.rows, 'prediction')} written to {short_path(Path(job.predicted.output))}",
-                "$success",
-            )
+            done = f"{count(job.predicted.rows, 'prediction')} written to {short_path(Path(job.predicted.output))}"
+            if job.is_outdated:
+                return f"◔ {done} by the preliminary models; ctrl+r predicts with the bundle of the run.", "$warning"
+            return f"✓ {done}", "$success"
         if job.checked is None:
             return "", ""
         if job.checked.refused and not job.fill:
@@ -197,7 +204,6 @@ class PredictView(RunView):
     def _show_findings(self, checked: Checked | None) -> None:
         table = self.query_one("#findings", Table)
         if checked is None:
-            table.set_empty("Press enter to choose a file. Its differences from the training schema appear here.")
             table.show([])
             return
         table.set_empty("✓ The file matches the training schema.")
@@ -220,7 +226,7 @@ class PredictView(RunView):
     def _is_ready(self, *, with_file: bool = True) -> bool:
         lacking = lacking_bundle(self.snapshot.state, self.snapshot.trouble, self._bundle)
         if not lacking and with_file and self._job.file is None:
-            lacking = "Press enter to choose the file to predict first."
+            lacking = "Press f to choose the file to predict first."
         if lacking:
             self.notify(lacking, severity="warning", markup=False)
         return not lacking
@@ -286,7 +292,11 @@ class PredictView(RunView):
 
     async def _predict(self) -> None:
         job, bundle = self._job, self._bundle
-        if not await self._bundle_is_made(job):
+        # If the run ends meanwhile, its bundle predicts.
+        job.wanted = True
+        is_made = await self._bundle_is_made(job)
+        job.wanted = False
+        if not is_made:
             return
         await job.predict(bundle)
         predicted = job.predicted
@@ -356,7 +366,7 @@ class PredictView(RunView):
     def action_impute(self) -> None:
         job = self._job
         if job.file is None:
-            self.warn("Press enter to choose the file to impute first.")
+            self.warn("Press f to choose the file to impute first.")
         elif job.at_work:
             self.warn("The file is in use; x stops it.")
         else:

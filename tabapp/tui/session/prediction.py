@@ -33,6 +33,7 @@ class Prediction:
         stage: the current step in words, empty when idle. `share` is the share of rows already predicted.
         trouble: the last error as a sentence.
         imputed: what the last imputation filled, as a sentence.
+        is_outdated: `predicted` is of the preliminary bundle, which this one has replaced.
         wanted: prediction starts as soon as the file is checked.
     """
 
@@ -49,6 +50,7 @@ class Prediction:
         self.checked: Checked | None = None
         self.predicted: Predicted | None = None
         self.imputed = ""
+        self.is_outdated = False
         self.wanted = False
         self.recent: list[Path] = []
         self._process: Process | None = None
@@ -77,13 +79,16 @@ class Prediction:
         self.output = default_output(file)
         self.recent = [file, *(path for path in self.recent if path != file)]
         self.checked, self.predicted, self.trouble, self.imputed, self.fill = None, None, "", "", False
+        self.is_outdated = False
         # Whatever is done with a new file, such as making a preliminary bundle, is done to check it.
         self._checks = True
 
     def take_over(self, other: Prediction) -> None:
-        """Choose the file of other work with its options; a prediction that was wanted there begins after the check."""
+        """Choose the file of other work with its options and results; a prediction that was wanted there begins after the check."""
         assert other.file is not None
+        other.stop()
         self.choose(other.file)
+        self.predicted, self.imputed, self.is_outdated = other.predicted, other.imputed, other.predicted is not None
         self.output, self.keep, self.fill, self.wanted = other.output, other.keep, other.fill, other.wanted
 
     def words(self, bundle: Path) -> list[str]:
@@ -110,7 +115,7 @@ class Prediction:
 
     async def predict(self, bundle: Path) -> None:
         """Predict the file and write the predictions."""
-        self.predicted = None
+        self.predicted, self.imputed, self.is_outdated = None, "", False
         await self._run("starting", [*self.words(bundle), "--json"])
 
     async def impute(self, words: Sequence[str]) -> None:

@@ -40,7 +40,7 @@ class Facts:
 
 
 class Job(Panel[Facts], can_focus=True):
-    """Input file, output file and progress. A click on a line runs the action of its key; enter chooses the file."""
+    """Input file, output file and progress. A click on a line runs the action of its key; enter chooses the file, too."""
 
     LINES = ("choose", "output", "keep", "fill", "trust")
 
@@ -57,7 +57,7 @@ class Job(Panel[Facts], can_focus=True):
         columns = "the columns of the file, then the predictions" if facts.keep else "only the predictions"
         missing = "treated as missing values" if facts.fill else "rejected"
         lines = [
-            _line("⏎", "File", keep_end(facts.file, width - 19 - len(rows)) or "choose the file to predict", rows),
+            _line("f", "File", keep_end(facts.file, width - 19 - len(rows)) or "choose the file to predict", rows),
             _line("w", "Output", keep_end(facts.output, width - 19) or "—"),
             _line("i", "Columns", columns),
             _line("m", "Missing columns", missing),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from tabapp import charts
 from tabapp.printable import one_line
@@ -87,7 +88,7 @@ class Predictions(Table):
         columns = [
             Column("row", "right"),
             *(Column(one_line(name), "right") for name in predicted.columns),
-            *(Column(one_line(predicted.inputs[place]), "right") for place in order),
+            *(Column(one_line(predicted.inputs[place]), _align(predicted.input_rows, place)) for place in order),
         ]
         rows: list[Row] = []
         for number, cells in enumerate(predicted.preview, start=1):
@@ -112,15 +113,27 @@ def _by_importance(names: Sequence[str], state: RunState) -> list[int]:
     return sorted(range(len(names)), key=lambda place: (matters.get(names[place], 0.0), place))
 
 
+def _align(rows: Sequence[Sequence[str | None]], place: int) -> Literal["left", "right"]:
+    """To the right if most cells of a column are numbers."""
+    cells = [row[place] for row in rows if row[place] is not None]
+    numbers = sum(_is_number(cell) for cell in cells if cell is not None)
+    return "right" if numbers * 2 > len(cells) else "left"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _cell(text: str | None, style: str) -> Content:
     """A cell, with numbers rounded to a few digits."""
     if text is None:
         return Content.styled(EMPTY, MUTED)
-    try:
-        number = float(text)
-    except ValueError:
-        return Content.styled(one_line(text), style)
-    return Content.styled(text if len(text) <= DIGITS + 2 else f"{number:.{DIGITS}g}", style)
+    is_long = len(text) > DIGITS + 2 and _is_number(text)
+    return Content.styled(f"{float(text):.{DIGITS}g}" if is_long else one_line(text), style)
 
 
 @dataclass(frozen=True)

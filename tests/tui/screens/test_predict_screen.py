@@ -429,6 +429,55 @@ async def test_missing_cells_are_imputed_by_the_command(tmp_path, monkeypatch, b
         ]
 
 
+async def test_work_goes_on_when_the_run_ends_and_its_results_stay(tmp_path, monkeypatch, bundle, file):
+    ends, run = asyncio.Event(), Prediction._run
+
+    async def run_check(self, stage, words):
+        if "--check" in words:
+            await run(self, stage, words)
+            return
+        self.output.write_text("predictions")
+        self.predicted = Predicted(output=str(self.output), rows=30, notes=[], columns=["prediction"], preview=[["no"]])
+        self._changed()
+
+    def export(folder, out, options, receive):
+        shutil.copy(bundle, out)
+        receive(PreviewWritten(path=str(out), members=3, metric="ROC AUC", score=0.8744, folds=5, planned_folds=5))
+
+    monkeypatch.setattr(preview_bundle, "run_export", export)
+    monkeypatch.setattr(Prediction, "_run", run_check)
+    async with drive(tmp_path, monkeypatch, recordings.running()) as driver:
+        screen = await choose(driver, file)
+        await driver.until(lambda: screen._job.checked is not None, SECONDS)
+        await driver.press("ctrl+r")
+        await driver.sees("predictions written to")
+        job = screen._job
+
+        async def impute(words):
+            job.stage, job._checks = "imputing missing cells", False
+            await ends.wait()
+            job.stage, job.imputed = "", "12 cells filled."
+
+        monkeypatch.setattr(job, "impute", impute)
+        screen._impute(["tabapp", "impute"])
+        await driver.until(lambda: job.at_work)
+        await driver.write(finished(bundle)[-1])
+        await driver.sees("imputing missing cells")
+        assert screen._job is job
+        ends.set()
+        await driver.until(lambda: screen._job is not job and screen._job.checked is not None, SECONDS)
+        await driver.sees("✓ 12 cells filled.", "Predictions · ")
+        screen._job.imputed = ""
+        screen.redraw()
+        await driver.sees("by the preliminary models; ctrl+r predicts with the bundle of the run")
+        assert screen._job.predicted is not None
+        await driver.press("ctrl+r")
+        await driver.until(lambda: isinstance(driver.app.screen, Decision))
+        await driver.press("y")
+        await driver.until(lambda: not screen._job.is_outdated and screen._job.predicted is not None, SECONDS)
+        await driver.until(lambda: "by the preliminary models" not in driver.text())
+
+
 async def test_an_imputation_that_cannot_be_done_is_one_sentence(tmp_path, file):
     job = Prediction(lambda: None)
     job.choose(file)
