@@ -12,7 +12,12 @@ from tests.tui.driver import drive
 
 
 @pytest.mark.parametrize(
-    ("digit", "panels"), [("3", ("models", "folds", "pictures")), ("4", ("trials", "best", "slice"))]
+    ("digit", "panels"),
+    [
+        ("2", ("columns-box", "column", "plan-box")),
+        ("3", ("models", "folds", "pictures")),
+        ("4", ("trials", "best", "slice")),
+    ],
 )
 async def test_a_broad_terminal_has_three_columns(tmp_path, monkeypatch, digit, panels):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=(200, 50), attach=True) as driver:
@@ -39,3 +44,15 @@ async def test_the_direction_of_the_metric_is_beside_its_title(tmp_path, monkeyp
         for digit in "134":
             await driver.press(digit)
             await driver.until(lambda: driver.text().count("ROC AUC ↑") >= 2)
+
+
+async def test_a_broad_terminal_shows_the_column_under_the_cursor(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening(), size=(200, 50)) as driver:
+        driver.app.screen.query_one("#columns").move_to_key("Age")
+        await driver.sees("Column · Age", "numeric, feature: 88 different numbers", "19.9% missing · 88 distinct")
+        assert "█" in driver.text()
+        driver.app.screen.query_one("#columns").move_to_key("Cabin")
+        await driver.sees("Column · Cabin", "⚠ Cabin: Cabin is missing in 77 %", "2% B96 B98")
+        await driver.pilot.resize_terminal(120, 36)
+        await driver.until(lambda: "Column · Cabin" not in driver.text())
+        await driver.sees("Cabin categorical")

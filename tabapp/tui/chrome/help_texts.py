@@ -5,7 +5,7 @@ from __future__ import annotations
 from tabapp.tui.chrome.actions import View
 
 SCREENS: dict[View, tuple[str, ...]] = {
-    "data": ("columns", "plan", "checks", "preview"),
+    "data": ("columns", "column", "plan", "checks", "preview"),
     "table": ("table", "table-filter"),
     "run": ("leaderboard", "score-curve", "now", "verdict", "tuning", "importances", "resources", "feed", "query"),
     "models": ("models", "model-facts", "folds", "parameters", "pictures"),
@@ -28,6 +28,12 @@ PANELS: dict[str, tuple[str, str]] = {
         "distinct values. Assoc says how well the column alone predicts the target, from 0 (random guessing) to 1; s sorts "
         "by it. Shape is a histogram: equal-width bins of a numeric column, or the most frequent categories. A kind with * "
         "was set by you; K changes it.",
+    ),
+    "column": (
+        "Column",
+        "The column under the cursor, on a terminal of at least 160 columns: why it has its kind and role, its missing and "
+        "distinct cells, a histogram, and its warnings. The bins of a numeric column have equal widths; those of other "
+        "columns are the most frequent values, the first of which is named. enter compares the column with the target.",
     ),
     "plan": (
         "Plan",

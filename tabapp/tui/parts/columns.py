@@ -13,7 +13,7 @@ from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.viewmodels.texts import MUTED, short_range
 
 SHAPE_WIDTH = 10
-SHORT_BELOW = 90
+SHORT_BELOW = 80
 KINDS = {"categorical": "category", "identifier": "id"}
 SHORT_KINDS = {
     "numeric": "num",

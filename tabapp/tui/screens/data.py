@@ -20,6 +20,7 @@ from tabapp.tui.dialogs.basic import Decision, Option, Reading
 from tabapp.tui.dialogs.column_inspector import ColumnInspector
 from tabapp.tui.paging.client import Pager
 from tabapp.tui.paging.row_cache import TableRows
+from tabapp.tui.parts.column_panel import ColumnFacts, ColumnPanel
 from tabapp.tui.parts.columns import ORDER_TEXTS, ORDERS, Columns
 from tabapp.tui.parts.panel import set_titles
 from tabapp.tui.parts.table import Table
@@ -61,6 +62,7 @@ class DataView(RunView):
             with Vertical(id="columns-box", classes="box"):
                 yield Columns()
                 yield Static("", id="reason")
+            yield ColumnPanel("Column", id="column")
             with Vertical(id="plan-box", classes="box"):
                 yield Plan()
                 yield PlanNote("", id="plan-note")
@@ -172,6 +174,10 @@ class DataView(RunView):
             if column.role == "target" and state.plan is not None:
                 reason = state.plan.target_reason
             text = Content.assemble((f"{column.name} ", "bold"), (f"{column.kind}: {reason}", MUTED))
+            if state.schema is not None:
+                n_rows = state.schema.rows + state.schema.rows_without_target
+                warnings = tuple(map(without_options, state.schema.warnings))
+                self.query_one(ColumnPanel).show(ColumnFacts(column, reason, warnings, n_rows))
         if not text.is_same(self._reason):
             self._reason = text
             self.query_one("#reason", Static).update(text)

@@ -33,11 +33,7 @@ def inspection_text(
         width: of a line, in cells.
         trouble: why there are no facts.
     """
-    share = column.missing / n_rows if n_rows else 0.0
-    lines = [
-        Content.assemble((f"{column.kind}, {column.role}: ", "bold"), column.reason),
-        Content.styled(f"{share:.1%} missing · {column.unique:,} distinct", MUTED),
-    ]
+    lines = about_column(column, column.reason, n_rows)
     if trouble:
         lines.append(Content.styled(trouble, "$error"))
     elif facts is None:
@@ -48,11 +44,23 @@ def inspection_text(
         lines += [Content(text) for text in facts.reading]
     else:
         lines.append(Content.styled("The column has no values that can be compared with the target.", MUTED))
+    own = warnings_of(column, warnings)
+    return Content("\n").join([*lines, Content(""), *own] if own else lines)
+
+
+def about_column(column: ev.ColumnView, reason: str, n_rows: int) -> list[Content]:
+    """Kind and role with the reason, and how many cells are missing and distinct."""
+    share = column.missing / n_rows if n_rows else 0.0
+    return [
+        Content.assemble((f"{column.kind}, {column.role}: ", "bold"), reason),
+        Content.styled(f"{share:.1%} missing · {column.unique:,} distinct", MUTED),
+    ]
+
+
+def warnings_of(column: ev.ColumnView, warnings: Sequence[ev.WarningView]) -> list[Content]:
+    """The warnings about a column."""
     own = [warning for warning in warnings if warning.column == column.name]
-    if own:
-        lines.append(Content(""))
-        lines += [Content.assemble(("⚠ ", "$warning"), f"{sentence(warning)}.") for warning in own]
-    return Content("\n").join(lines)
+    return [Content.assemble(("⚠ ", "$warning"), f"{sentence(warning)}.") for warning in own]
 
 
 def _association(column: ev.ColumnView, facts: Inspected, target: str) -> Content:
