@@ -45,8 +45,8 @@ def sized(size: Size, n_attributes: int, **changes: Any) -> NPTParams:
 
     NOTE[DIFF]: the paper chooses the number of steps for each table: 2,000 to 20,000 for "small", 200,000 to 2,000,000 for "base",
     whose 10,000 steps here are what a budget of minutes on a GPU allows. The batches, the masking and the evaluations are the same
-    for all tables. "mini" is an addition for CPUs: half the layers, and the largest embedding for which a step takes about a tenth of a
-    second.
+    for all tables. "mini" is an addition for CPUs: half the layers, and the largest embedding for which a step takes about a tenth
+    of a second.
     """
     if size == "base":
         params = NPTParams()

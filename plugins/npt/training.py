@@ -265,7 +265,9 @@ def train_npt(
         last = pace.after(steps.n_steps)
         if steps.n_steps % every == 0 or last:
             network.eval()
-            loss, score = evaluate()
+            # After the deadline, no score is reported, and the first weights are the best whatever their loss.
+            is_needed = best_step or context.seconds_left() > 0
+            loss, score = evaluate() if is_needed else (math.inf, math.nan)
             if loss < best_loss or not best_step:
                 best_loss, best_step = loss, steps.n_steps
                 for name, t in weights.items():
@@ -287,6 +289,8 @@ def train_npt(
                 )
                 steps.note_random_state()
                 save_checkpoint(context.folder, state, None, progress)
+        if last:
+            break
     network.load_state_dict(best)
     network.eval()
     return Training(steps.n_steps, best_step, best_loss)

@@ -281,6 +281,22 @@ def test_training_ends_earlier_if_many_rows_are_scored(tmp_path: Path, monkeypat
     assert context.soft_deadline - deadlines[1] == pytest.approx(500, abs=50)
 
 
+def test_no_row_is_evaluated_after_a_deadline_before_the_first_evaluation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated: list[int] = []
+    evaluation = NPTModel.predict
+    monkeypatch.setattr(
+        NPTModel, "predict", lambda self, table: evaluated.append(len(table)) or evaluation(self, table)
+    )
+    context = make_context("regression", SPEC, 1, tmp_path)
+    context.soft_deadline = time.monotonic()
+    model = NPT().fit(made(400), made(100, seed=1), sized("mini", 5), context)
+    assert model.summary()["best_step"] == 1
+    assert not evaluated
+    assert np.isfinite(model.predict(made(10, seed=2))).all()
+
+
 def test_is_skipped_by_size() -> None:
     plugin = NPT()
     assert plugin.supports("regression", Shape(500, 10, 3, 1)) is None
