@@ -36,7 +36,7 @@ from tabapp.features.scale import ScaleMap
 from tabapp.features.shift import fit_shifts, shifted
 from tabapp.features.state import STATE_FILE, EncodedColumn, PreparerState, decode_state
 from tabapp.features.target_encoding import Target, TargetEncoding, classes_to_encode, cross_fitted, names_of
-from tabapp.features.text import TextMap
+from tabapp.features.text import CountedTexts, TextMap
 from tabapp.files import write_bytes, write_json
 
 Float64 = npt.NDArray[np.float64]
@@ -156,7 +156,7 @@ class FeaturePreparer:
                 steps.append(TextStep(column.name, len(reduction.components) if reduction is not None else 0))
             else:
                 steps.append(_fit_step(column, values, recipe))
-        numbers = _numbers(steps, texts, frame)
+        numbers = _numbers(steps, texts, frame, {})
         encoded: list[EncodedColumn] = []
         encodings: list[TargetEncoding] = []
         if recipe.target_encoding and target is not None:
@@ -203,16 +203,18 @@ class FeaturePreparer:
         means = {i: each for i, (_, each) in enumerate(derived) if each is not None}
         return cls(msgspec.structs.replace(state, spec=_spec(state)), texts, scaling, encodings, means), numbers
 
-    def transform(self, frame: pl.DataFrame) -> Table:
+    def transform(self, frame: pl.DataFrame, counted: dict[str, CountedTexts] | None = None) -> Table:
         """Compute the arrays of any rows. The result for a row does not depend on the other rows.
 
         Args:
             frame: a typed frame with at least the schema's feature columns.
+            counted: receives the counted texts of this frame by column, and saves counting those that it has. Preparations of
+                the same frame share it.
 
         Returns:
             A table without target and weights.
         """
-        numbers = _numbers(self._state.steps, self._texts, frame)
+        numbers = _numbers(self._state.steps, self._texts, frame, {} if counted is None else counted)
         blocks: list[Float64] = []
         for column, encoding in zip(self._state.encoded, self._encodings, strict=True):
             step = self._state.steps[column.step]
@@ -369,25 +371,31 @@ def _fit_step(column: Column, values: pl.Series, recipe: FeatureRecipe) -> Step:
     )
 
 
-def _numbers(steps: Sequence[Step], texts: dict[str, TextMap], frame: pl.DataFrame) -> Float64:
+def _numbers(
+    steps: Sequence[Step], texts: dict[str, TextMap], frame: pl.DataFrame, counted: dict[str, CountedTexts]
+) -> Float64:
     """(rows, numbers of all steps) float64, NaN where missing."""
     if len(frame) <= _CHUNK_ROWS:
-        return np.concatenate([np.empty((len(frame), 0)), *_blocks(steps, texts, frame)], axis=1)
+        return np.concatenate([np.empty((len(frame), 0)), *_blocks(steps, texts, frame, counted)], axis=1)
     # Joining the columns of a large table would hold them twice.
-    widths = [block.shape[1] for block in _blocks(steps, texts, frame.head(1))]
+    widths = [block.shape[1] for block in _blocks(steps, texts, frame.head(1), {})]
     numbers = np.empty((len(frame), sum(widths)))
     end = 0
-    for width, block in zip(widths, _blocks(steps, texts, frame), strict=True):
+    for width, block in zip(widths, _blocks(steps, texts, frame, counted), strict=True):
         start, end = end, end + width
         numbers[:, start:end] = block
     return numbers
 
 
-def _blocks(steps: Sequence[Step], texts: dict[str, TextMap], frame: pl.DataFrame) -> Iterator[Float64]:
+def _blocks(
+    steps: Sequence[Step], texts: dict[str, TextMap], frame: pl.DataFrame, counted: dict[str, CountedTexts]
+) -> Iterator[Float64]:
     for step in steps:
         yield step.numbers(column_of(frame, step.column))
         if step.column in texts:
-            yield texts[step.column].transform(column_of(frame, step.column)).astype(np.float64)
+            if step.column not in counted:
+                counted[step.column] = CountedTexts.of(column_of(frame, step.column))
+            yield texts[step.column].transform(counted[step.column]).astype(np.float64)
 
 
 def _codes_of(steps: Sequence[Step], frame: pl.DataFrame) -> Callable[[int], Int32]:

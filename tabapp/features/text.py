@@ -54,18 +54,42 @@ class TextMap:
         reduction.fit(_weigh(counts, idf))
         return cls(idf, np.ascontiguousarray(reduction.components_, dtype=np.float32))
 
-    def transform(self, texts: pl.Series) -> Float32:
+    def transform(self, texts: CountedTexts) -> Float32:
         """Convert (rows,) texts to (rows, dimensions) float32; missing texts become NaN."""
-        frame = pl.DataFrame({"text": texts})
-        distinct = frame["text"].drop_nulls().unique(maintain_order=True)
-        result = np.full((len(texts), len(self.components)), np.nan, dtype=np.float32)
-        if len(distinct) == 0:
-            return result
-        reduced = np.asarray(_weigh(_hash(distinct), self.idf) @ self.components.T, dtype=np.float32)
-        rows = frame["text"].replace_strict(distinct, np.arange(len(distinct)), default=None, return_dtype=pl.Int64)
-        present = rows.is_not_null().to_numpy()
-        result[present] = reduced[rows.drop_nulls().to_numpy()]
+        result = np.full((len(texts.place), len(self.components)), np.nan, dtype=np.float32)
+        present = texts.place >= 0
+        if present.any():
+            reduced = np.asarray(_weigh(texts.counts, self.idf) @ self.components.T, dtype=np.float32)
+            result[present] = reduced[texts.place[present]]
         return result
+
+
+@dataclass(frozen=True)
+class CountedTexts:
+    """The n-grams of a column, which do not depend on training rows.
+
+    Attributes:
+        counts: (distinct texts, N_HASHES) counts.
+        place: (rows,) int64 position of the text of each row among the distinct ones; -1 if it is missing.
+    """
+
+    counts: csr_matrix
+    place: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, texts: pl.Series) -> CountedTexts:
+        """Count the n-grams of (rows,) texts."""
+        distinct = texts.drop_nulls().unique(maintain_order=True)
+        if not len(distinct):
+            return cls(_no_texts(), np.full(len(texts), -1))
+        place = texts.replace_strict(distinct, np.arange(len(distinct)), default=None, return_dtype=pl.Int64)
+        return cls(_hash(distinct), place.fill_null(-1).to_numpy())
+
+
+def _no_texts() -> csr_matrix:
+    from scipy.sparse import csr_matrix
+
+    return csr_matrix((0, N_HASHES), dtype=np.float32)
 
 
 def _hash(texts: pl.Series) -> csr_matrix:

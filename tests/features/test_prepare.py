@@ -15,7 +15,7 @@ from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Schema
 from tabapp.data.typed import typed_frame
 from tabapp.errors import BundleError
-from tabapp.features import columns, prepare
+from tabapp.features import columns, prepare, text
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureRecipe, Table
 from tabapp.features.columns import DatetimeStep, TextStep
 from tabapp.features.prepare import FeaturePreparer
@@ -388,3 +388,15 @@ def test_tables_that_are_filled_in_chunks_are_equal(recipe: FeatureRecipe, monke
     part = in_chunks.transform(TYPED)
     monkeypatch.undo()
     assert equal(part, at_once.transform(TYPED))
+
+
+def test_texts_are_counted_once_for_all_preparations_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    preparers = [fitted(FeatureRecipe(numeric="raw"), TYPED[rows]) for rows in (slice(0, 200), slice(100, 300))]
+    alone = [preparer.transform(TYPED) for preparer in preparers]
+    counted: dict[str, text.CountedTexts] = {}
+    hashed: list[int] = []
+    count = text._hash
+    monkeypatch.setattr(text, "_hash", lambda texts: (hashed.append(len(texts)), count(texts))[1])
+    assert all(equal(each.transform(TYPED, counted), table) for each, table in zip(preparers, alone, strict=True))
+    assert hashed == [TYPED["note"].n_unique()]
+    assert list(counted) == ["note"]

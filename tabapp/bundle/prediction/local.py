@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from tabapp.data.schema import Schema
 from tabapp.errors import BundleError, UsageError
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.features.prepare import FeaturePreparer
+from tabapp.features.text import CountedTexts
 from tabapp.models import registry
 from tabapp.models.contract import FittedModel, RowNeighbors
 from tabapp.models.explanations import Unit
@@ -44,6 +45,9 @@ class _Member:
     features: str
     folder: str
     model: FittedModel
+
+
+_Started = list[tuple[_Member, "Future[Float64]"]]
 
 
 class LocalPredictor(Predictor):
@@ -83,27 +87,51 @@ class LocalPredictor(Predictor):
         return len(self._members)
 
     def predict_batch(self, batch: pl.DataFrame, progress: Callable[[float], None]) -> Float64:
-        n_classes = len(self.schema.classes)
+        n_classes, n_cores = len(self.schema.classes), os.cpu_count() or 1
         values = np.zeros((batch.height, n_classes) if n_classes else batch.height, dtype=np.float64)
+        counted: dict[str, CountedTexts] = {}
         n_done = 0
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        waiting: list[_Started] = []
+
+        def add_oldest() -> None:
+            nonlocal values, n_done
+            # Added in the order of the members, so that the sum does not depend on the threads.
+            for member, future in waiting.pop(0):
+                values += member.share * future.result()
+                n_done += 1
+                progress(n_done / len(self._members))
+
+        with ThreadPoolExecutor(n_cores) as pool:
             for folder, preparer in self.preparers.items():
                 with bundle_errors(f"{self.where}: the feature state in {folder} fails"):
-                    table = preparer.transform(batch)
-                members = [member for member in self._members if member.features == folder]
-                in_threads = {
-                    member.where: pool.submit(_predict, member, table, n_classes)
-                    for member in members
-                    if batch.height >= _ROWS_FOR_THREADS and member.model.predicts_in_threads
-                }
-                # Added in the order of the members, so that the sum does not depend on the threads.
-                for member in members:
-                    future = in_threads.pop(member.where, None)
-                    predicted = _predict(member, table, n_classes) if future is None else future.result()
-                    values += member.share * predicted
-                    n_done += 1
-                    progress(n_done / len(self._members))
+                    table = preparer.transform(batch, counted)
+                waiting.append(self._started(folder, table, pool))
+                # The next features are prepared while a core is free, and no sooner: each table in use takes memory.
+                while waiting and (_n_open(waiting[:1]) == 0 or _n_open(waiting) >= n_cores):
+                    add_oldest()
+            while waiting:
+                add_oldest()
         return values
+
+    def _started(self, folder: str, table: Table, pool: ThreadPoolExecutor) -> _Started:
+        """The predictions of the members with these features, in their order: started in threads where that is faster, and then
+        made here for the others.
+        """
+        n_classes = len(self.schema.classes)
+        members = [member for member in self._members if member.features == folder]
+        in_threads = {
+            member.where: pool.submit(_predict, member, table, n_classes)
+            for member in members
+            if len(table) >= _ROWS_FOR_THREADS and member.model.predicts_in_threads
+        }
+        started: _Started = []
+        for member in members:
+            future = in_threads.get(member.where)
+            if future is None:
+                future = Future[Float64]()
+                future.set_result(_predict(member, table, n_classes))
+            started.append((member, future))
+        return started
 
     def decompose(
         self, batch: pl.DataFrame, model: str, code: int, reference: pl.DataFrame | None = None
@@ -150,6 +178,11 @@ class LocalPredictor(Predictor):
                         )
                     found[member.folder] = each
         return found
+
+
+def _n_open(started: list[_Started]) -> int:
+    """Number of predictions that are not made yet."""
+    return sum(not future.done() for each in started for _, future in each)
 
 
 def _predict(member: _Member, table: Table, n_classes: int) -> Float64:
