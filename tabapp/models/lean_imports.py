@@ -18,8 +18,11 @@ OPTIONAL = ("dask", "graphviz", "IPython", "ipywidgets", "matplotlib", "pandas",
 """Packages that those import for estimators, data frames and plots if they are installed: more than a second together."""
 
 
-POSTPONED = ("scipy.stats", "torch._meta_registrations", "torch.distributed._meta_registrations")
-"""What scikit-learn and torch import without needing it for a prediction: a quarter of a second each."""
+POSTPONED = ("scipy.stats",)
+"""What scikit-learn imports without needing it for a prediction: a quarter of a second.
+
+Nothing of torch: its `_meta_registrations` take as long, but importing them also enables `torch.Generator`.
+"""
 FOR_TEXTS = ("sklearn.feature_extraction.text", "sklearn.preprocessing")
 """What the features of texts need."""
 
