@@ -27,6 +27,7 @@ from tabapp.ensemble.averaging import NO_AVERAGING
 from tabapp.errors import BundleError
 from tabapp.weights import place
 from tests.engine.finished_runs import make_run
+from tests.engine.test_run import kill_and_resume
 
 pytest.importorskip("lightpfn")
 
@@ -130,6 +131,12 @@ def test_embedded_weights_with_another_hash_are_refused(
     networks.forget()
     with pytest.raises(BundleError, match=r"lightpfn-classifier .* are not installed"):
         load_bundle(forged)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_run_resumes_after_kills(light: Path, tmp_path: Path) -> None:
+    kill_and_resume(tmp_path, 2, 3, ["lightpfn", "linear"], 1)
 
 
 @pytest.mark.slow

@@ -11,6 +11,8 @@ import pytest
 
 from tabapp.features.arrays import Table
 from tabapp.models import registry
+from tabapp.models.checks.subject import Subject
+from tabapp.models.checks.suite import run_checks
 from tabapp.models.contract import FittedModel, Shape
 from tabapp.weights import place, store
 from tests.foundation.conftest import SPEC, context_of, randomized, some_rows
@@ -56,6 +58,15 @@ def test_a_row_gets_the_same_answer_alone_in_a_batch_and_after_loading(light: Pa
     assert np.array_equal(loaded.predict(new), together)
     assert loaded.pretrained() == model.pretrained()
     assert sorted(file.suffix for file in (tmp_path / "saved").iterdir()) == [".json", ".safetensors"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_it_keeps_the_promises_of_the_contract(light: Path) -> None:
+    plugin = registry.get("lightpfn")
+    results = list(run_checks(Subject(plugin, fit_seconds=900.0, quick_seconds=900.0)))
+    assert [result for result in results if result.status == "broken"] == []
+    assert sum(result.status == "ok" for result in results) > 30
 
 
 def test_a_prediction_of_lightpfn_is_the_mean_of_the_classes_of_its_rows(light: Path, tmp_path: Path) -> None:
@@ -262,3 +273,6 @@ def test_structured_models_equal_their_package(
         assert np.abs(predicted[:, order] - output).max() < 1e-6
     alone = np.concatenate([model.predict(new.take(slice(row, row + 1))) for row in range(3)])
     assert np.array_equal(predicted[:3], alone)
+    (tmp_path / "saved").mkdir()
+    model.save(tmp_path / "saved")
+    assert np.array_equal(registry.get(name).load(tmp_path / "saved").predict(new), predicted)
