@@ -305,6 +305,10 @@ class Table(ScrollView, can_focus=True):
             return self._wide
         return super().check_action(action, parameters)
 
+    def is_shown(self, column: Column) -> bool:
+        """Whether there is room for a column."""
+        return bool(self._widths[self._columns.index(column)])
+
     def action_move(self, rows: int) -> None:
         self._move(self._index + rows)
 

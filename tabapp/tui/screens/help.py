@@ -46,7 +46,7 @@ def cells_section(table: Table | None, state: RunState) -> list[Content]:
         is_score = bool(metric) and column.title.startswith(metric)
         meaning = meanings.get(SCORE if is_score else column.title, "")
         text = cell.plain.strip()
-        if meaning and text not in ("", "—", IGNORED):
+        if meaning and table.is_shown(column) and text not in ("", "—", IGNORED):
             lines.append(Content.assemble((column.title, MUTED), f" {text}", (": ", MUTED), meaning.format(rows=rows)))
     verdict = verdict_of(state) if table.id == "leaderboard" and row.key == ENSEMBLE else None
     found = (

@@ -30,7 +30,7 @@ def comparison_content(found: Comparison, a: str, b: str) -> Content:
         lines.append(Content.styled(f"Rows are matched by their {found.matched_by}.", MUTED))
     lines += [
         Content(""),
-        Content.styled(_row(found.metric_title, _short(a, LONGEST_RUN), _short(b, LONGEST_RUN)), MUTED),
+        Content.styled(_row(_heading(found), _short(a, LONGEST_RUN), _short(b, LONGEST_RUN)), MUTED),
     ]
     if found.score_a is not None:
         lines.append(Content(_row("Common rows", format_score(found.score_a), format_score(found.score_b))))
@@ -42,6 +42,13 @@ def comparison_content(found: Comparison, a: str, b: str) -> Content:
                 name = Content(each.name).truncate(LONGEST_NAME, ellipsis=True, pad=True)
                 lines.append(Content.assemble(name, "  ", _short(each.a), (" → ", MUTED), _short(each.b)))
     return Content("\n").join(lines)
+
+
+def _heading(found: Comparison) -> str:
+    """The metric of the scores below, unless each run has another one."""
+    if any((each.part, each.name) == ("plan", "metric") for each in found.differences):
+        return "each by its own metric"
+    return found.metric_title
 
 
 def _row(name: str, a: str, b: str) -> str:

@@ -64,7 +64,7 @@ def _details(run: RunDescription, width: int, height: int) -> list[Content]:
         )
     if run.reason:
         lines += [Content.styled(line, MUTED) for line in textwrap.wrap(run.reason, width)[:3]]
-    facts = [*_plan_lines(run), *_label_lines(run, width)]
+    facts = [*_plan_lines(run, width), *_label_lines(run, width)]
     room = min(CURVE_HEIGHT, height - len(lines) - len(facts) - 2)
     if len(run.curve) > 1 and room >= 3:
         lines += ["", *_chart([run], width, room)]
@@ -75,7 +75,7 @@ def _content(line: Content | str) -> Content:
     return line if isinstance(line, Content) else Content(line)
 
 
-def _plan_lines(run: RunDescription) -> list[Content]:
+def _plan_lines(run: RunDescription, width: int) -> list[Content]:
     plan = run.plan
     facts = [("File", f"{Path(run.data).name} › {run.target}" if run.target else Path(run.data).name)]
     if plan is not None:
@@ -90,20 +90,21 @@ def _plan_lines(run: RunDescription) -> list[Content]:
             ),
         ]
     facts.append(("Bundle", file_size(run.bundle_bytes) if run.bundle_bytes else "none"))
-    return [_fact(name, value) for name, value in facts]
+    return [line for name, value in facts for line in _wrapped(name, value, width)]
 
 
 def _label_lines(run: RunDescription, width: int) -> list[Content]:
     labels = run.labels
-    lines = [_fact("Tags", " ".join(f"#{tag}" for tag in labels.tags))] if labels.tags else []
-    note = textwrap.wrap(labels.note, max(10, width - 8)) or []
-    lines += [_fact("Note" if index == 0 else "", text) for index, text in enumerate(note)]
+    lines = _wrapped("Tags", " ".join(f"#{tag}" for tag in labels.tags), width)
+    lines += _wrapped("Note", labels.note, width)
     lines += [Content.styled(line, "$warning") for line in textwrap.wrap(run.labels_problem, width)]
     return lines
 
 
-def _fact(name: str, value: str) -> Content:
-    return Content.assemble((f"{name:<8}", MUTED), value)
+def _wrapped(name: str, value: str, width: int) -> list[Content]:
+    """A fact with its name before the first line; nothing without a value."""
+    texts = textwrap.wrap(value, max(10, width - 8))
+    return [Content.assemble((f"{name if place == 0 else '':<8}", MUTED), text) for place, text in enumerate(texts)]
 
 
 def _overlay(runs: Sequence[RunDescription], width: int, height: int) -> list[Content]:
@@ -119,11 +120,10 @@ def _overlay(runs: Sequence[RunDescription], width: int, height: int) -> list[Co
         )
         for number, run in enumerate(drawn, start=1)
     ]
-    legend += [Content.styled(f"– {run.title}: {_why_not(run, metric)}", MUTED) for run in others]
+    notes = [(f"– {run.title}: {_why_not(run, metric)}.", MUTED) for run in others]
     if len({run.data for run in drawn}) > 1:
-        legend.append(
-            Content.styled("The runs read different tables, so their scores may not be comparable.", "$warning")
-        )
+        notes.append(("The runs read different tables, so their scores may not be comparable.", "$warning"))
+    legend += [Content.styled(line, style) for text, style in notes for line in textwrap.wrap(text, width)]
     room = height - len(legend) - 1
     if not drawn or room < 3:
         return legend

@@ -27,7 +27,7 @@ COLUMNS = (
     Column("Name", flexible=True, least=12, width=24),
     Column("File"),
     Column("Target"),
-    Column("Best", "right", width=8),
+    Column("Best", "right", width=9),
     Column("When", width=12),
     Column("Status", width=13, priority=1),
     Column("Tags", priority=2),

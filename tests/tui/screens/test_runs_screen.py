@@ -24,7 +24,7 @@ from tabapp.tui.screens import runs as runs_screen
 from tabapp.tui.screens.run import RunningView
 from tabapp.tui.session.opened import Opened
 from tabapp.tui.viewmodels.comparison import comparison_content
-from tabapp.tui.widgets.run_preview import RunPreview
+from tabapp.tui.widgets.run_preview import PreviewFacts, RunPreview
 from tabapp.tui.widgets.run_table import Runs
 from tests.recordings import NAMES, events_of
 from tests.recordings.replay import ReplayWorker, make_run
@@ -181,6 +181,43 @@ def test_a_row_of_a_comparison_fits_into_a_dialog_at_80_columns():
     titles, row = next(n for n, line in enumerate(lines) if line.startswith("ROC AUC")), lines[-1]
     assert max(len(lines[titles]), len(row)) <= 64
     assert row.startswith("Histogram gradient boosti…")
+
+
+@pytest.mark.parametrize(("width", "is_shown"), [(120, False), (200, True)])
+async def test_help_explains_the_columns_that_are_shown(tmp_path, monkeypatch, width, is_shown):
+    done, _ = other_runs(tmp_path)
+    async with drive(tmp_path, monkeypatch, recordings.running(), size=(width, 36), attach=True) as driver:
+        await at_runs(driver)
+        await put_cursor_on(driver, done)
+        await driver.press("question_mark")
+        await driver.sees("Under the cursor", "best score of the run")
+        assert ("how the best score changed during the run" in driver.text()) == is_shown
+
+
+def test_scores_by_different_metrics_are_not_listed_as_one():
+    found = Comparison(
+        a=ComparedRun(run="1", name="a", best="Ensemble of 3", rows=100),
+        b=ComparedRun(run="2", name="b", best="CatBoost", rows=400),
+        metric="rmse", metric_title="RMSE", note="the targets differ",
+        leaderboard=(ComparedModel(model="catboost", title="CatBoost", a=0.0105, b=0.502),),
+        differences=(Difference(part="plan", name="metric", a="rmse", b="roc_auc"),),
+    )  # fmt: skip
+    lines = comparison_content(found, "a", "b").plain.splitlines()
+    assert any(line.startswith("each by its own metric") for line in lines)
+    assert not any(line.startswith("RMSE") for line in lines)
+
+
+def test_the_preview_wraps_what_does_not_fit(tmp_path):
+    done, stopped = other_runs(tmp_path)
+    preview = RunPreview()
+    first, second = describe_run(done), describe_run(stopped)
+    for facts, words in (
+        (PreviewFacts((first,)), f"{first.models} of 6 models · seed 0"),
+        (PreviewFacts((first, second)), "The runs read different tables, so their scores may not be comparable."),
+    ):
+        lines = [line.plain for line in preview.draw(facts, 40, 30)]
+        assert words in " ".join(" ".join(lines).split())
+        assert not any("…" in line for line in lines)
 
 
 async def test_runs_that_cannot_be_compared_give_a_sentence_that_stays(tmp_path, monkeypatch):
