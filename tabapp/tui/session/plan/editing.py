@@ -28,7 +28,11 @@ from tabapp.tui.viewmodels.plan_fields import Field, Step, options_of, plan_fiel
 NOTHING = "none"
 MOST_BESIDE = 12
 """Tables beside the own one that are offered first."""
-_TITLES = {"validation": "Validation: how models are scored", "budget": "Budget: time for the whole run"}
+_TITLES = {
+    "validation": "Validation: how models are scored",
+    "budget": "Budget: time for the whole run",
+    "patience": "Patience: when fitting ends before its budget",
+}
 _STEP_NOTES: Mapping[str, Mapping[str, str]] = {
     "validation": {
         "auto": "chosen by the number of rows, the default",
