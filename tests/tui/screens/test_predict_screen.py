@@ -429,7 +429,7 @@ async def test_missing_cells_are_imputed_by_the_command(tmp_path, monkeypatch, b
         ]
 
 
-async def test_work_goes_on_when_the_run_ends_and_its_results_stay(tmp_path, monkeypatch, bundle, file):
+async def test_work_continues_when_the_run_ends_and_its_results_stay(tmp_path, monkeypatch, bundle, file):
     ends, run = asyncio.Event(), Prediction._run
 
     async def run_check(self, stage, words):
