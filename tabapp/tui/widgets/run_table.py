@@ -19,7 +19,7 @@ from tabapp.tui.viewmodels.texts import MUTED, count
 
 HISTORY_WIDTH = 10
 LONGEST_FILE, LONGEST_TARGET, LONGEST_TAGS = 22, 16, 20
-NARROW, SHORT_FILE, SHORT_TARGET = 78, 14, 10
+NARROW, SHORT_FILE, SHORT_TARGET = 79, 14, 10
 """Below so many cells, files and targets leave room for names."""
 COLUMNS = (
     Column("", width=1),

@@ -190,6 +190,16 @@ def test_the_first_paint_of_the_door_loads_no_numeric_library(tmp_path):
     assert not {"numpy", "polars", "torch", "sklearn", "optuna", "lightgbm"} & set(loaded)
 
 
+async def test_names_of_runs_have_room_at_80_columns(tmp_path, place):
+    (place / "a-table-with-a-very-long-name.csv").write_text("a,b\n1,2\n")
+    folder = recordings.make_run(tmp_path / "runs", str(place / "a-table-with-a-very-long-name.csv"))
+    recordings.Recorder(folder).write(*recordings.finished())
+    async with at_door(tmp_path / "runs", NARROW) as driver:
+        table = driver.app.screen.query_one(Runs)
+        await driver.until(lambda: table.rows)
+        assert table._widths[2] >= table._columns[2].least
+
+
 async def test_all_keys_of_the_door_fit_into_80_columns(tmp_path, place):
     ended_run(tmp_path / "runs", place)
     async with at_door(tmp_path / "runs", NARROW) as driver:

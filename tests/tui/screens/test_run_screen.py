@@ -16,6 +16,7 @@ from tabapp.tui.viewmodels.trial_facts import all_trials
 from tabapp.tui.widgets.leaderboard import Leaderboard
 from tabapp.tui.widgets.running.fold_strips import FoldStrips
 from tabapp.tui.widgets.running.now import Now, now_facts
+from tabapp.tui.widgets.running.result import Result
 from tabapp.tui.widgets.running.score_curve import CurveFacts, ScoreCurve, curve_facts
 from tests.recordings import HOPELESS, events_of
 from tests.tui import recordings
@@ -138,6 +139,16 @@ async def test_the_result_stays_until_it_is_hidden_and_comes_back(tmp_path, monk
         await driver.sees("─ Now ─", "The run has ended.")
         await driver.press("escape")
         await driver.sees("─ Result ─")
+
+
+@pytest.mark.parametrize(("size", "least"), [((80, 24), 9), ((120, 36), 9), ((200, 50), 9)])
+async def test_the_result_is_as_high_as_its_text_and_leaves_room_for_models(tmp_path, monkeypatch, size, least):
+    async with drive(tmp_path, monkeypatch, recordings.finished(), now=130.0, size=size, attach=True) as driver:
+        await driver.sees("─ Result ─", "Columns: Sex", "+ continue")
+        card = driver.app.screen.query_one(Result)
+        assert "w on ★ shows all" not in driver.text()
+        assert card.size.height >= card.get_content_height(card.size, card.size, card.size.width)
+        assert driver.app.screen.query_one(Leaderboard).size.height >= least
 
 
 async def test_the_curve_has_a_time_axis_its_band_and_marks_of_what_joined():
