@@ -58,7 +58,7 @@ async def test_the_workers_what_is_next_and_why_are_shown(tmp_path, monkeypatch)
         await driver.sees(
             "─ Now ─", "next ResNet defaults fold 1/5", "why  ResNet: its first fold improves the ensemble"
         )
-        await driver.sees("2 models, 1 fit into the time left", "of the ensemble", " 0s ")
+        await driver.sees("2 models, 1 in the time left", "of the ensemble", " 0s ")
 
 
 async def test_a_recorded_run_shows_its_fits_with_the_time_that_is_left():

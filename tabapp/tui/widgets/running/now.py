@@ -134,7 +134,7 @@ def _labeled(label: str, text: str) -> Content:
 
 def _waiting(facts: NowFacts) -> Content:
     models = " · ".join(facts.waiting) + (" · …" if facts.n_waiting > len(facts.waiting) else "")
-    fits = "" if facts.in_time is None else f", {facts.in_time} fit into the time left"
+    fits = "" if facts.in_time is None else f", {facts.in_time or 'none'} in the time left"
     return _labeled("wait", f"{count(facts.n_waiting, 'model')}{fits}{': ' if facts.waiting else ''}{models}")
 
 
