@@ -88,7 +88,7 @@ class Policy:
     """A model whose best trial raises the error of the ensemble by this share gets no new trials."""
 
     # The end.
-    settled_share: float = 0.1
+    settled_share: float = measured(0.1, "patience.json")
     settled_steps: int = 3
     """The score is settled if the time that is left is expected to add at most this share of the width of its interval, by what the
     second half of the time so far has added with at least so many ensembles."""

@@ -18,7 +18,7 @@ UNSUPPORTED = (
     "short_share", "cheap_share", "quick_share", "cheap_seconds", "n_rivals", "named_share", "first_share", "dropped_share",
     "drop_rate", "n_dropped", "small_share", "least_share", "gain_of_all_time", "trial_noise", "doubt_share",
     "affordable_share", "leader_share", "large_gain", "price_of_all_time_left", "racing_spreads", "far_behind",
-    "settled_share", "settled_steps",
+    "settled_steps",
     "ensemble_candidates", "selection_rounds", "interim_candidates", "interim_rounds", "interim_rows", "least_weight", "harm",
     "calibrated_rows", "trusted_rows", "most_pull", "most_averaging", "least_temperature_factor",
 )  # fmt: skip
@@ -49,10 +49,17 @@ def the_penalty_gains_most(results: list[dict[str, Any]]) -> bool:
     return float(max(gains, key=lambda penalty: gains[penalty])) == POLICY.scaling_penalty
 
 
+def runs_that_end_early_lose_little(results: dict[str, dict[str, tuple[float, float]]]) -> bool:
+    """They save a sixth of the time or more, with a mean error that is at most 0.2 % larger."""
+    saved, errors = zip(*(run[str(POLICY.settled_share)] for run in results.values()), strict=True)
+    return np.mean(saved) > 1 / 6 and np.exp(np.mean(np.log(errors))) < 1.002
+
+
 SUPPORTS: dict[str, Callable[[Any], bool]] = {
     "tiny_share": second_trials_of_tiny_models_help,
     "sharper": sharper_selection_helps,
     "scaling_penalty": the_penalty_gains_most,
+    "settled_share": runs_that_end_early_lose_little,
 }
 """Whether the results of a measured number support it."""
 
