@@ -98,7 +98,7 @@ def normalized(screen: str, *places: Path) -> str:
         screen = screen.replace(place, "PLACE")
     screen = re.sub(r"\d{8}-\d{6}-([a-z]+)-[0-9a-f]{4}", r"RUN-\1", screen)
     screen = re.sub(r"[a-z]+-[0-9a-f]{4}(?= )", "RUN", screen)
-    screen = re.sub(r"-?\d+(\.\d+)?", "0", screen)
+    screen = re.sub(r"-?\d+(\.\d+)?(ms\b)?", lambda found: "0s" if found[2] else "0", screen)
     screen = re.sub(rf"{BRAILLE_AND_BLOCKS}+", "▒", screen)
     screen = re.sub(r"━+", "━", screen)
     screen = re.sub(r"[╭╮╰╯─│]+", "─", screen)
