@@ -3,6 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tabapp.findings import ReliabilityBin
 from tabapp.run.record import events as ev
 from tabapp.run.record.reducing.reduce import replay
 from tabapp.run.record.state import EnsembleStep, FinishedFit, RunState
@@ -200,3 +201,19 @@ def test_a_run_that_ended_by_patience_says_so(ends: bool) -> None:
     settled = ev.ScoreSettled(gain=0.0, half_width=0.01, ends=ends)
     sentence = "Fitting ended before its time limit, since more would probably add little."
     assert (sentence in texts(msgspec.structs.replace(state, settled=settled))) == ends
+
+
+@pytest.mark.parametrize(
+    ("predicted", "observed", "said"),
+    [
+        (0.06, 0.1, "where it predicts 6%, 10% come true"),
+        (0.0184, 0.0235, "where it predicts 1.8%, 2.4% come true"),
+        (0.00512, 0.00541, "where it predicts 0.51%, 0.54% come true"),
+    ],
+)
+def test_percents_have_the_decimals_in_which_they_differ(predicted: float, observed: float, said: str) -> None:
+    state = state_of(BASELINE, SINGLE)
+    found = next(each for each in recorded("a-run") if isinstance(each, ev.EvaluationReady))
+    off = ReliabilityBin(predicted=predicted, observed=observed, low=observed, high=observed, count=500)
+    found = msgspec.structs.replace(found, model=ev.ENSEMBLE, calibration=(off,), calibration_error=0.05)
+    assert said in texts(msgspec.structs.replace(state, evaluations={ev.ENSEMBLE: found}))

@@ -270,8 +270,19 @@ def _calibration(state: RunState, best: ev.LeaderboardRow) -> Iterator[Fact]:
         yield Fact("Probabilities", f"Calibrated ({error}).", "good")
         return
     worst = max(off, key=lambda each: each.count * abs(each.predicted - each.observed))
-    text = f"Not calibrated ({error}): where it predicts {worst.predicted:.0%}, {worst.observed:.0%} come true."
+    predicted, observed = _percents(worst.predicted, worst.observed)
+    text = f"Not calibrated ({error}): where it predicts {predicted}, {observed} come true."
     yield Fact("Probabilities", text, "warn")
+
+
+def _percents(*shares: float) -> list[str]:
+    """Shares as percents, with as many decimals as they need to differ; at most two."""
+    texts: list[str] = []
+    for decimals in range(3):
+        texts = [f"{share:.{decimals}%}" for share in shares]
+        if len({*texts}) == len(shares):
+            break
+    return texts
 
 
 def _groups(state: RunState) -> Iterator[Fact]:
