@@ -13,7 +13,9 @@ from tabapp.engine.loop.patience import Patience
 from tabapp.errors import UsageError
 from tabapp.run.options.config import RunConfig, check_config
 from tabapp.run.record import events as ev
+from tabapp.run.record.reducing.feed import describe
 from tabapp.run.record.reducing.reduce import replay
+from tabapp.run.record.state import RunState
 from tests.engine.loop.test_early_end import started
 
 NOTHING_WAITS = ev.FitsPlanned(in_time=0)
@@ -91,6 +93,15 @@ def test_a_settled_run_says_so_once_and_ends_if_it_may(
     lines = [line.text for line in state.feed if line.text.startswith("More time")]
     ending = ", so that fitting ends" if patience == "auto" else ""
     assert lines == [f"More time would probably add at most 0.0010 to a score of ±0.0200{ending}"]
+
+
+@pytest.mark.parametrize(
+    ("gain", "half_width", "said"),
+    [(0.0, 0.0029, "add nothing to a score of ±0.002900"), (1.2, 3293.0, "add at most 1 to a score of ±3,293")],
+)
+def test_the_gain_is_written_like_the_interval(gain: float, half_width: float, said: str) -> None:
+    line = describe(ev.ScoreSettled(gain=gain, half_width=half_width), RunState())
+    assert line == ("info", f"More time would probably {said}")
 
 
 def test_patience_needs_a_time_limit() -> None:

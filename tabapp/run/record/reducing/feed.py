@@ -43,7 +43,8 @@ def describe(event: ev.AnyEvent, state: RunState) -> tuple[str, str] | None:
             ending = ", so that fitting ends" if event.ends else ""
             noise = format_score(event.half_width)
             gain = written_like(event.gain, event.half_width)
-            return "info", f"More time would probably add at most {gain} to a score of ±{noise}{ending}"
+            added = f"at most {gain}" if gain.strip("0.") else "nothing"
+            return "info", f"More time would probably add {added} to a score of ±{noise}{ending}"
         case ev.ImportancesReady():
             if not event.rows:
                 return "info", f"No time for importances of {title_of(state, event.model)}"
