@@ -17,6 +17,7 @@ from benchmarks.product.honesty import kept_runs
 from benchmarks.product.rivals import METRICS, split, table_of_entry
 from tabapp import metrics
 from tabapp.data.reading.read import ReadOptions, read_table
+from tabapp.data.schema import Schema
 from tabapp.data.typed import encode_target, typed_frame
 from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.ensemble.greedy import EnsembleResult, blend, cross_fitted
@@ -56,7 +57,7 @@ class KeptRun:
         self._prepared: dict[tuple[str, int], Table] = {}
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> Schema:
         """The schema of the training rows."""
         return self.run.data.schema
 

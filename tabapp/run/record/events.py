@@ -231,8 +231,8 @@ class EnsembleChanged(Event, tag="ensemble.changed", frozen=True, kw_only=True):
 
 
 class ScoreSettled(Event, tag="score.settled", frozen=True, kw_only=True):
-    """The time that is left is expected to improve the score of the ensemble by `gain` at most, which is small beside half of the
-    width of its 95 % interval. `ends` says that fitting ends therefore."""
+    """The time that is left is expected to improve the score of the ensemble by at most `gain`, which is small beside the width of
+    the 95 % interval; `half_width` is half of that. Both are in units of the metric. `ends` says that fitting ends therefore."""
 
     gain: float
     half_width: float

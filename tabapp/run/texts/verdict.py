@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from tabapp.policy import POLICY
 from tabapp.run.analyses.threshold import ThresholdChosen
 from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
@@ -253,7 +254,7 @@ def _trend(state: RunState) -> str:
     if last.low is None or last.high is None:
         return ""
     shown = written_like(abs(gain), last.score)
-    if gain <= 0.1 * (last.high - last.low):
+    if gain <= POLICY.settled_share * (last.high - last.low):
         shown = "nothing" if gain <= 0 else shown if float(shown.replace(",", "")) else "hardly anything"
         return f"The second half of fitting gained {shown}, so that more would probably add little."
     return f"The second half of fitting still gained {shown}."
