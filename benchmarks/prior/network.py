@@ -52,22 +52,14 @@ class Kernels:
 
     Attributes:
         few_keys: up to this many keys, attention is a product of small matrices instead of fused attention, whose tiles are larger.
-        norm: the last dimension of a tensor with mean 0 and standard deviation 1.
+        layer: computes a layer without a memory, as `fused_layer`; None for the layer's own operations.
     """
 
     few_keys: int = 16
-    norm: Callable[[Tensor], Tensor] = lambda x: F.layer_norm(x, (x.shape[-1],))
+    layer: Callable[..., Tensor] | None = None
 
 
 KERNELS = Kernels()
-
-
-def simple_norm(x: Tensor) -> Tensor:
-    """`norm` as operations that a compiler fuses. The fused operation takes a block of threads for each short row."""
-    wide = x.float()
-    centered = wide - wide.mean(-1, keepdim=True)
-    return (centered * torch.rsqrt(centered.square().mean(-1, keepdim=True) + 1e-5)).to(x.dtype)
-
 
 SIZES = {"tiny": Size(width=64, layers=3, heads=4, hidden=2, thinking=4), "small": Size()}
 
@@ -102,7 +94,7 @@ def encode(values: Tensor, categorical: Tensor, n_context: int) -> Tensor:
 
 def norm(x: Tensor) -> Tensor:
     """The last dimension with mean 0 and standard deviation 1; the next layer's weights have the scales."""
-    return KERNELS.norm(x)
+    return F.layer_norm(x, (x.shape[-1],))
 
 
 class Linear(nn.Module):
@@ -202,7 +194,12 @@ class PriorFittedNetwork(nn.Module):
             labels: (tables, context rows) classes from 0.
         """
         x = torch.cat([self._thinking(cells, precision), self._tokens(cells, labels, precision)], 1)
-        x, _ = self._layers(x, self.size.thinking + labels.shape[1])
+        n_keys = self.size.thinking + labels.shape[1]
+        if KERNELS.layer is None:
+            x, _ = self._layers(x, n_keys)
+        else:
+            for i, layer in enumerate(self.layers):
+                x = KERNELS.layer(layer, x, n_keys, labels_only=i == len(self.layers) - 1)
         return self._logits(x[:, self.size.thinking + labels.shape[1] :], labels)
 
     def read(self, cells: Tensor, labels: Tensor, precision: torch.dtype = torch.float32) -> list[Memory]:

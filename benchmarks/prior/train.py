@@ -9,7 +9,7 @@ continues in step and data, with the same seed, size, batch and rate. Then the r
 of the time, and FOLDER/network.safetensors gets the weights or their average, whichever predicts fixed synthetic tables better.
 FOLDER/curve.json has the loss of the training, and of these tables during training. The state is also written every 40 s.
 
-On a GPU, the network computes in bfloat16. --choose-kernels times four ways to compute it, and takes the fastest. `--tokens auto`
+On a GPU, the network computes in bfloat16. --choose-kernels times three ways to compute it, and takes the fastest. `--tokens auto`
 measures batches first and takes the smallest that is efficient.
 """
 
@@ -29,13 +29,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.prior.network import KERNELS, Kernels, PriorFittedNetwork, simple_norm
+from benchmarks.prior.network import KERNELS, PriorFittedNetwork
 from benchmarks.prior.state import Counters, State, save_network, weights_of
-from benchmarks.prior.stream import Batch, Stream
+from benchmarks.prior.stream import SHAPES, SLICES, Batch, Stream
 
 VALIDATION_SEED, VALIDATION_TOKENS = 1_000_003, 32_768
 LOGGED, SAVED_SECONDS = 25, 40.0
-TIMED_STEPS = 20
+ROUND = SHAPES * SLICES
+LARGEST_DIFFERENCE = 0.1
+"""Of a gradient in bfloat16, relative to its norm, above which kernels count as wrong."""
 EFFICIENT = 0.8
 """Share of the highest rate at which a smaller batch is preferred."""
 
@@ -183,33 +185,50 @@ def efficient_tokens(size: str, device: torch.device, candidates: tuple[int, ...
     return next(tokens for tokens in candidates if rates[tokens] >= EFFICIENT * max(rates.values()))
 
 
-def choose_kernels(network: PriorFittedNetwork, stream: Stream, seconds: float = 60.0) -> None:
-    """Set the fastest of the kernels, by the seconds of the same steps. What takes too long or fails is left out."""
-    device = next(network.parameters()).device
-    batches = [stream.batch(step) for step in range(TIMED_STEPS)]
-    compiled = torch.compile(simple_norm, dynamic=True)
-    candidates = [Kernels(), Kernels(norm=compiled), Kernels(0), Kernels(0, compiled)]
-    times: dict[int, float] = {}
-    end = time.perf_counter() + seconds
-    for i, candidate in enumerate(candidates):
-        KERNELS.few_keys, KERNELS.norm = candidate.few_keys, candidate.norm
+def choose_kernels(state: State, most_rows: int) -> None:
+    """Set the fastest kernels for a GPU that give the same gradients, by the seconds of a round of batches.
+
+    The timed round has other shapes than the first one, as each round of the training.
+    """
+    from benchmarks.prior.fused import fused_layer
+
+    network, device = state.network, next(state.network.parameters()).device
+    stream = Stream(7, network.size, state.counters.tokens, device, most_rows)
+    first, timed = ([stream.batch(i * ROUND + step) for step in range(ROUND)] for i in range(2))
+
+    def gradients(batches: list[Batch]) -> tuple[float, Tensor]:
+        network.zero_grad(set_to_none=True)
+        began = time.perf_counter()
+        for batch in batches:
+            loss_of(network, batch, torch.bfloat16).backward()
+        torch.cuda.synchronize()
+        seconds = time.perf_counter() - began
+        return seconds, torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None])
+
+    times: dict[str, float] = {}
+    expected: Tensor | None = None
+    choices = {"own operations": (None, True), "fused, cuDNN": (fused_layer, True), "fused": (fused_layer, False)}
+    for name, (layer, cudnn) in choices.items():
+        KERNELS.layer = layer
+        torch.backends.cuda.enable_cudnn_sdp(cudnn)
         try:
-            for timed in (False, True):
-                began = time.perf_counter()
-                for batch in batches:
-                    loss_of(network, batch, torch.bfloat16 if device.type == "cuda" else torch.float32).backward()
-                if device.type == "cuda":
-                    torch.cuda.synchronize()
-                if timed:
-                    times[i] = time.perf_counter() - began
+            warm, found = gradients(first)
+            expected = found if expected is None else expected
+            away = ((found - expected).norm() / expected.norm()).item()
+            seconds = gradients(timed)[0]
+            print(
+                f"{name}: {warm:.2f} s, then {seconds:.2f} s for {ROUND} batches, gradient differs by {away:.4f}",
+                flush=True,
+            )
+            if away < LARGEST_DIFFERENCE:
+                times[name] = seconds
         except Exception as error:
-            print(f"kernels {i}: {str(error)[:200]}", flush=True)
-        if time.perf_counter() > end:
-            break
+            print(f"{name}: {str(error)[:500]}", flush=True)
     network.zero_grad(set_to_none=True)
-    best = candidates[min(times, key=times.__getitem__)]
-    KERNELS.few_keys, KERNELS.norm = best.few_keys, best.norm
-    print(f"seconds of {TIMED_STEPS} steps by kernels: {times}, {best}", flush=True)
+    best = min(times, key=times.__getitem__)
+    KERNELS.layer, cudnn = choices[best]
+    torch.backends.cuda.enable_cudnn_sdp(cudnn)
+    print(f"kernels: {best}", flush=True)
 
 
 def main() -> int:
@@ -244,7 +263,7 @@ def main() -> int:
     began = time.perf_counter()
     trainer = Trainer(state, device, options.out, options.most_rows, options.validation)
     if options.choose_kernels:
-        choose_kernels(state.network, Stream(7, state.network.size, state.counters.tokens, device, options.most_rows))
+        choose_kernels(state, options.most_rows)
     used = time.perf_counter() - began
     seconds = None if options.seconds is None else options.seconds - used
     trainer.run(steps=options.steps, seconds=seconds, decay=options.decay)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.prior.network import SIZES, PriorFittedNetwork, Size, encode
+from benchmarks.prior.network import SIZES, Layer, PriorFittedNetwork, Size, encode
 from benchmarks.prior.optimizer import Muon, orthogonalized
 from benchmarks.prior.predictor import Predictor
 from benchmarks.prior.state import save_network, weights_of
@@ -114,3 +114,34 @@ def test_a_predictor_reads_its_file_and_averages_permutations(tmp_path: Path) ->
     assert not np.allclose(one, probabilities)
     with pytest.raises(ValueError, match="at most 10 classes"):
         predictor.predict(context, kinds, labels, query, n_classes=11, seed=0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(2, 13, 3, 7), (1, 70, 16, 33), (40, 128, 2, 100)])
+@pytest.mark.parametrize("labels_only", [False, True])
+def test_the_fused_layer_computes_and_learns_as_the_layer_does(
+    shape: tuple[int, int, int, int], labels_only: bool
+) -> None:
+    from benchmarks.prior.fused import fused_layer
+
+    torch.manual_seed(0)
+    *sizes, n_keys = shape
+    layer = Layer(Size(width=96, layers=2, heads=3, hidden=2)).cuda()
+    for parameter in layer.parameters():
+        if parameter.ndim == 1:
+            torch.nn.init.normal_(parameter, 1.0, 0.3)
+    x = torch.randn(*sizes, 96, device="cuda", dtype=torch.bfloat16)
+    upstream = torch.randn(*sizes[:2], 1 if labels_only else sizes[2], 96, device="cuda")
+    results: list[list[torch.Tensor]] = []
+    for fused in (False, True):
+        leaf = x.clone().requires_grad_()
+        layer.zero_grad()
+        y = (
+            fused_layer(layer, leaf, n_keys, labels_only=labels_only)
+            if fused
+            else layer(leaf, n_keys, labels_only=labels_only)[0]
+        )
+        (y * upstream).sum().backward()
+        results.append([y, leaf.grad, *(p.grad for p in layer.parameters())])
+    for own, other in zip(*results, strict=True):
+        assert (own - other).norm() <= 0.02 * own.norm()
