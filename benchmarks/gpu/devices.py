@@ -196,7 +196,10 @@ def main() -> int:
                 for system, future in runs.items():
                     results[keys[system]] = future.result()
                     keep_results(options.out, results, keys[system])
-    show(results, entries, options)
+    # Earlier commands may have run other tables.
+    has = {key.partition("|")[0] for key in results}
+    shown = entries_of(parser, options.data, [name for name in TABLES if name in has])
+    show(results, shown or entries, options)
     return 0
 
 
