@@ -16,12 +16,11 @@ import torch
 import torch.nn.functional as F
 import triton
 import triton.language as tl
+from tabapp_plugins.prior_fitted.network import USUAL_CONTEXT
 from torch import Tensor
 
-from benchmarks.prior.network import USUAL_CONTEXT
-
 if TYPE_CHECKING:
-    from benchmarks.prior.network import Layer
+    from tabapp_plugins.prior_fitted.network import Layer
 
 EPSILON = 1e-5
 TILE = 64

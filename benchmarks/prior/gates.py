@@ -21,11 +21,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.neighbors import KNeighborsClassifier
+from tabapp_plugins.prior_fitted.network import encode
+from tabapp_plugins.prior_fitted.reading import Predictor
 
 from benchmarks.machine import RESULTS, machine, report
 from benchmarks.prior.draws import Draws
-from benchmarks.prior.network import encode
-from benchmarks.prior.predictor import Predictor
 from benchmarks.prior.tables import make_tables
 
 SEED = 2_000_003

@@ -1,10 +1,9 @@
-"""Runs with and without a prior-fitted network among their models, side by side, on the tables of the judge.
+"""Runs with and without the prior-fitted network among their models, side by side, on the tables of the judge.
 
-python -m benchmarks.prior.in_runs --network FILE.safetensors [--draws 0,1,2,3,4] [--tables a,b] [--budget 60] [--data FOLDER]
-                                   [--out FILE.json]
+python -m benchmarks.prior.in_runs [--draws 0,1,2,3,4] [--tables a,b] [--budget 60] [--data FOLDER] [--out FILE.json]
 
 Tables and draws are those of `benchmarks.prior.judge`, so that all have at most 1,000 training rows. Both runs on a draw start
-together, each with half of the processor's cores; one of them has the network as a model of the user's plugin folder. The error is
+together, each with half of the processor's cores; one of them excludes the network. The error is
 1 - AUC of the test rows, as the judge has it. The ratio of a table is the geometric mean over draws of the error with the network
 divided by the error without it. A repeated command continues its --out.
 """
@@ -12,7 +11,6 @@ divided by the error without it. A repeated command continues its --out.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import sys
@@ -33,8 +31,7 @@ from benchmarks.product.budgets import mean_of, numbers
 from benchmarks.product.rivals import keep_results, measure_division, results_in
 
 TARGET = "target"
-SIDES = ("without", "with")
-PLUGINS = Path(__file__).with_name("plugin_folder")
+SIDES = {"without": "tabapp:exclude=prior_fitted", "with": "tabapp"}
 
 
 def frame_of(rows: Floats, labels: np.ndarray[Any, Any], categorical: np.ndarray[Any, Any]) -> pl.DataFrame:
@@ -46,34 +43,12 @@ def frame_of(rows: Floats, labels: np.ndarray[Any, Any], categorical: np.ndarray
     return pl.DataFrame({**columns, TARGET: [f"class {label}" for label in labels]})
 
 
-def install(network: Path, folder: Path) -> None:
-    """Install a network as weights in a folder."""
-    from tabapp.weights import store
-
-    digest = hashlib.sha256(network.read_bytes()).hexdigest()
-    os.environ["TABAPP_WEIGHTS_DIR"] = str(folder)
-    record = store.Installed(
-        name="prior-fitted",
-        sha256=digest,
-        n_bytes=network.stat().st_size,
-        source=network.name,
-        source_sha256=digest,
-        license="Apache-2.0",
-        added_at="2026-11-27T00:00:00+00:00",
-    )
-    store.keep(record, network)
-
-
 def run(side: str, cores: list[int], rows: Draw, name: str, options: Namespace) -> dict[str, Any]:
     """Score and facts of one run, which may use some cores only."""
     os.sched_setaffinity(0, cores)
     with TemporaryDirectory(prefix="tabapp-in-runs-") as folder:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
-        if side == "with":
-            os.environ["TABAPP_PLUGINS_DIR"] = str(PLUGINS)
-            install(options.network, Path(folder, "weights"))
-        else:
-            os.environ["TABAPP_PLUGINS_DIR"] = str(Path(folder, "none"))
+        os.environ["TABAPP_PLUGINS_DIR"] = os.environ["TABAPP_WEIGHTS_DIR"] = str(Path(folder, "none"))
         task = "binary" if rows.n_classes == 2 else "multiclass"
         metric = "roc_auc" if task == "binary" else "log_loss"
         facts = {"target": TARGET, "task": task, "metric": metric, "scored": "roc_auc"}
@@ -82,13 +57,12 @@ def run(side: str, cores: list[int], rows: Draw, name: str, options: Namespace) 
             for part, labels in ((rows.train, rows.train_labels), (rows.test, rows.test_labels))
         )
         settings = Namespace(budget=options.budget, keep=Path(folder), autogluon="")
-        result = measure_division("tabapp", "run", train, test, facts, settings)
+        result = measure_division(SIDES[side], "run", train, test, facts, settings)
         return result | members_of(Path(folder)) if "score" in result else result
 
 
 def members_of(folder: Path) -> dict[str, Any]:
-    """Weight of the network in the ensemble, and its own score beside the best of the others."""
-
+    """Weight of the network in the ensemble, and its own score."""
     (file,) = folder.rglob("events.jsonl")
     events = [json.loads(line) for line in file.read_text().splitlines()]
     board = next(event for event in reversed(events) if event["ev"] == "run.finished")["leaderboard"]
@@ -125,14 +99,12 @@ def show(results: dict[str, dict[str, Any]], names: list[str], options: Namespac
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", type=Path, required=True)
     parser.add_argument("--draws", type=numbers, default=[0, 1, 2, 3, 4])
     parser.add_argument("--tables", default="")
     parser.add_argument("--budget", type=int, default=60, help="seconds")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
     parser.add_argument("--out", type=Path, default=RESULTS / "prior_in_runs.json")
     options = parser.parse_args()
-    options.network = options.network.absolute()
     tables = read_tables(options.data, options.tables.split(",") if options.tables else None)
     results = results_in(options.out)
     cores = sorted(os.sched_getaffinity(0))

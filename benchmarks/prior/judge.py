@@ -99,8 +99,7 @@ NETWORK, WITHOUT, WITH = "network", "mean of the models", "mean of the models an
 def network_predictor(file: Path, permutations: int, threads: int) -> Callable[[Draw, int, int], Floats]:
     """Predictions of the network in a file of weights, averaged over permutations of columns and classes."""
     import torch
-
-    from benchmarks.prior.predictor import Predictor
+    from tabapp_plugins.prior_fitted.reading import Predictor
 
     torch.set_num_threads(threads)
     predictor = Predictor.load(file, permutations=permutations)

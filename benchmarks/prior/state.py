@@ -8,12 +8,14 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
+from tabapp_plugins.prior_fitted.network import SIZES, PriorFittedNetwork
 from torch import Tensor, nn
 
-from benchmarks.prior.network import SIZES, PriorFittedNetwork
 from benchmarks.prior.optimizer import Muon
 
 AVERAGE_DECAY = 0.999
+SHIPPED = Path(__file__).parents[2] / "tabapp" / "weights" / "shipped" / "prior-fitted.safetensors"
+"""The network that comes with tabapp."""
 
 
 @dataclass
@@ -62,9 +64,14 @@ class State:
 
     @classmethod
     def load(cls, folder: Path, device: torch.device) -> State:
-        """The state of a folder. Without a file of the optimizer or of the average, these start anew."""
+        """The state of a folder.
+
+        Without a file of the weights, they are those that come with tabapp; without one of the optimizer or of the average, these
+        start anew.
+        """
         state = cls(Counters(**json.loads((folder / "state.json").read_text())), device)
-        state.network.load_state_dict(_float32(load_file(folder / "weights.safetensors")))
+        weights = folder / "weights.safetensors"
+        state.network.load_state_dict(_float32(load_file(weights if weights.is_file() else SHIPPED)))
         for name, p in state.network.named_parameters():
             state.average[name].copy_(p.detach())
         if (folder / "average.safetensors").is_file():

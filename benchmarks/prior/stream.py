@@ -7,10 +7,10 @@ import random
 from typing import NamedTuple
 
 import torch
+from tabapp_plugins.prior_fitted.network import Size, encode
 from torch import Tensor
 
 from benchmarks.prior.draws import Draws
-from benchmarks.prior.network import Size, encode
 from benchmarks.prior.tables import make_tables
 
 ROWS, ROW_WEIGHTS = (128, 256, 512, 1024), (0.15, 0.25, 0.3, 0.3)

@@ -27,9 +27,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from tabapp_plugins.prior_fitted.network import KERNELS, PriorFittedNetwork
 from torch import Tensor
 
-from benchmarks.prior.network import KERNELS, PriorFittedNetwork
 from benchmarks.prior.state import Counters, State, save_network, weights_of
 from benchmarks.prior.stream import SHAPES, SLICES, Batch, Stream
 

@@ -3,10 +3,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tabapp_plugins.prior_fitted.network import SIZES, Layer, PriorFittedNetwork, Size, encode
+from tabapp_plugins.prior_fitted.reading import Predictor
 
-from benchmarks.prior.network import SIZES, Layer, PriorFittedNetwork, Size, encode
 from benchmarks.prior.optimizer import Muon, orthogonalized
-from benchmarks.prior.predictor import Predictor
 from benchmarks.prior.state import save_network, weights_of
 
 SMALL = Size(width=16, layers=2, heads=2, hidden=2, group=2, tags=3, thinking=2)

@@ -6,13 +6,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from sklearn.datasets import load_breast_cancer
+from tabapp_plugins.prior_fitted.network import SIZES
+from tabapp_plugins.prior_fitted.reading import Predictor
 
 from benchmarks.document import ROOT
 from benchmarks.prior import train
 from benchmarks.prior.judge_tables import macro_auc
-from benchmarks.prior.network import SIZES
-from benchmarks.prior.predictor import Predictor
-from benchmarks.prior.state import Counters, State, weights_of
+from benchmarks.prior.state import SHIPPED, Counters, State, weights_of
 from benchmarks.prior.stream import Stream
 from benchmarks.prior.train import Trainer
 
@@ -56,6 +56,7 @@ def test_weights_alone_are_enough_to_continue(tmp_path: Path) -> None:
 def test_training_lowers_the_loss_and_writes_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The state is of the constant rate; the network is of the end."""
     monkeypatch.setattr(train, "LOGGED", 5)
+    monkeypatch.setattr(train, "SAVED_SECONDS", float("inf"))
     job = trainer(tmp_path)
     before = job.validate("start")[0]
     job.run(steps=40, seconds=None, decay=0.25)
@@ -77,10 +78,10 @@ def test_a_training_of_seconds_ends_about_in_time(tmp_path: Path) -> None:
 def test_the_committed_network_predicts_a_real_table_and_can_be_continued() -> None:
     folder = ROOT / "benchmarks" / "prior" / "h100"
     state = State.load(folder, CPU)
-    assert state.counters.step == 4848
+    assert state.counters.step == 19_422
     data = load_breast_cancer()
     rows, labels = data.data[::2], data.target[::2]
-    predictor = Predictor.load(folder / "weights.safetensors", permutations=1)
+    predictor = Predictor.load(SHIPPED, permutations=1)
     kinds = np.zeros(rows.shape[1], bool)
     probabilities = predictor.predict(rows[:100], kinds, labels[:100], rows[100:], n_classes=2, seed=0)
     assert macro_auc(labels[100:], probabilities) > 0.97

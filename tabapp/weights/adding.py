@@ -35,8 +35,10 @@ def add(plugin: str, wanted: Pretrained, path: Path, *, replace: bool = False) -
         replace: replace other weights of this name.
 
     Raises:
-        UsageError: the file is not usable, or other weights of this name are installed.
+        UsageError: the file is not usable, other weights of this name are installed, or they come with tabapp.
     """
+    if store.is_shipped(wanted.name):
+        raise UsageError(f"The weights {wanted.name} come with tabapp; nothing was installed.")
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"{path} is not a file of weights: {', '.join(SUFFIXES)} are read.")
     try:

@@ -14,14 +14,14 @@ BRANCH = "main"
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A file of pre-trained weights, published by others and never shipped with tabapp.
+    """A file of pre-trained weights: published by others, or made for tabapp and installed with it.
 
     Attributes:
         name: identifier of the file, such as "kumo-small-classifier": letters, digits and hyphens.
         group: what a user fetches at once, such as "kumo-small".
         tasks: tasks that the network with these weights can predict.
         repository, revision: where it is published on the Hugging Face Hub, and the version: a tag or commit, or `BRANCH` where
-            the authors name none.
+            the authors name none. Empty for weights that come with tabapp.
         files: names in the repository; the first has the weights, a second one the configuration of the network.
         license: SPDX identifier or name of the license of the weights.
         license_url: where the license can be read.

@@ -1,4 +1,4 @@
-"""The installed weights: one safetensors file and one record for each, in a folder of the user's data."""
+"""The installed weights: one safetensors file and one record for each, in a folder of the user's data. Some come with tabapp."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tabapp.files import write_bytes, write_stream
 from tabapp.weights.place import folder
 from tabapp.weights.pretrained import Pretrained
 
+SHIPPED = Path(__file__).with_name("shipped")
+"""The folder of the weights that come with tabapp."""
 _also: list[Path] = []
 
 
@@ -39,7 +41,7 @@ class Installed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     @property
     def path(self) -> Path:
         """The safetensors file."""
-        return folder() / f"{self.name}.safetensors"
+        return (SHIPPED if is_shipped(self.name) else folder()) / f"{self.name}.safetensors"
 
 
 def installed() -> dict[str, Installed]:
@@ -47,9 +49,14 @@ def installed() -> dict[str, Installed]:
     return {record.name: record for record in _records()}
 
 
+def is_shipped(name: str) -> bool:
+    """Whether weights come with tabapp; such a name is never read from the user's folder."""
+    return (SHIPPED / f"{name}.json").is_file()
+
+
 def find(name: str) -> Installed | None:
     """The record of weights with a name; None if they are not installed."""
-    return _read(folder() / f"{name}.json")
+    return _read((SHIPPED if is_shipped(name) else folder()) / f"{name}.json")
 
 
 def with_hash(sha256: str) -> Installed | None:
@@ -130,9 +137,9 @@ def verified(record: Installed) -> Path:
 
 def _records() -> Iterator[Installed]:
     with suppress(OSError):
-        for path in sorted(folder().glob("*.json")):
+        for path in (*sorted(SHIPPED.glob("*.json")), *sorted(folder().glob("*.json"))):
             record = _read(path)
-            if record is not None:
+            if record is not None and record.path.parent == path.parent:
                 yield record
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from tabapp.features.arrays import FeatureSpec, Table
@@ -112,6 +113,15 @@ def context_of(task: Any, n_classes: int, folder: Path, seed: int = 3) -> FitCon
         n_threads=1,
         folder=folder,
     )
+
+
+def write_table(folder: Path) -> Path:
+    """A table with 120 rows and two classes."""
+    random = np.random.default_rng(0)
+    number = random.normal(size=120)
+    label = np.where(number + random.normal(size=120) > 0, "yes", "no")
+    pl.DataFrame({"a": number, "b": random.choice(["x", "y", "z"], 120), "t": label}).write_csv(folder / "data.csv")
+    return folder / "data.csv"
 
 
 def damaged(content: bytes, how: int) -> bytes:

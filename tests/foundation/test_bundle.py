@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-import polars as pl
 import pytest
 from tabapp_plugins.foundation import networks
 
@@ -28,6 +27,7 @@ from tabapp.errors import BundleError
 from tabapp.weights import place
 from tests.engine.finished_runs import make_run
 from tests.engine.test_run import kill_and_resume
+from tests.foundation.conftest import write_table
 
 pytest.importorskip("lightpfn")
 
@@ -51,15 +51,6 @@ sys.addaudithook(count)
 def run(light: Path, tmp_path: Path) -> FinishedRun:
     """A run of LightPFN on 3 folds."""
     return FinishedRun(make_run(tmp_path / "runs", write_table(tmp_path), "t", ("lightpfn",), N_FOLDS))
-
-
-def write_table(folder: Path) -> Path:
-    """A table with 120 rows and two classes."""
-    random = np.random.default_rng(0)
-    number = random.normal(size=120)
-    label = np.where(number + random.normal(size=120) > 0, "yes", "no")
-    pl.DataFrame({"a": number, "b": random.choice(["x", "y", "z"], 120), "t": label}).write_csv(folder / "data.csv")
-    return folder / "data.csv"
 
 
 def test_its_context_is_every_row(run: FinishedRun) -> None:

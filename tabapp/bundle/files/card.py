@@ -14,6 +14,7 @@ from tabapp.metrics import known
 from tabapp.models.contract import MONOTONIC
 from tabapp.printable import multi_line, one_line
 from tabapp.warning_text import sentences
+from tabapp.weights import store
 
 _MAX_LEADERBOARD_ROWS = 15
 _MAX_WARNINGS = 50
@@ -86,19 +87,22 @@ def _privacy(manifest: Manifest) -> str:
 
 
 def _pretrained(manifest: Manifest) -> str:
-    """Which weights the bundle needs, and where they come from."""
-    if not manifest.pretrained:
-        return ""
-    lines = [
-        f"- `{each.model}` reads its rows with the weights {_cell(each.weights.name)} ({each.weights.n_bytes / 1e6:,.0f} MB, "
-        f"license {_cell(each.weights.license)}, SHA-256 `{_cell(each.weights.sha256)}`). They were made from synthetic tables "
-        "only."
-        for each in manifest.pretrained
-    ]
-    return (
-        "This file does not contain the weights of its pre-trained models, which `tabapp weights` installs:\n\n"
-        + "\n".join(lines)
-    )
+    """Which weights the bundle needs, whether it contains them, and where they come from."""
+    parts: list[str] = []
+    contained = [each for each in manifest.pretrained if store.is_shipped(each.weights.name)]
+    others = [each for each in manifest.pretrained if each not in contained]
+    for members, title in (
+        (contained, "This file contains the weights of its prior-fitted network:"),
+        (others, "This file does not contain the weights of its pre-trained models, which `tabapp weights` installs:"),
+    ):
+        lines = [
+            f"- `{each.model}` reads its rows with the weights {_cell(each.weights.name)} ({each.weights.n_bytes / 1e6:,.0f} MB, "
+            f"license {_cell(each.weights.license)}, SHA-256 `{_cell(each.weights.sha256)}`). They were made from synthetic "
+            "tables only."
+            for each in members
+        ]
+        parts += ["\n".join([title, "", *lines])] if lines else []
+    return "\n\n".join(parts)
 
 
 def _cell(text: str) -> str:

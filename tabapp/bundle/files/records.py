@@ -103,7 +103,7 @@ class Manifest(Record, frozen=True):
         leaderboard: the run's leaderboard rows.
         libraries: versions of the packages that the models were saved by.
         training_rows_in: members of the ensemble that answer from training rows, which the bundle therefore contains.
-        pretrained: members of the ensemble that refer to pre-trained weights, which the bundle does not contain.
+        pretrained: members of the ensemble that refer to pre-trained weights. A bundle contains those that come with tabapp.
     """
 
     format_version: int

@@ -26,6 +26,7 @@ from tabapp.bundle.files.records import (
     SAMPLE_OUTPUT,
     SCHEMA,
     TRAINING_ROWS,
+    WEIGHTS,
     Candidate,
     Ensemble,
     FoldModel,
@@ -44,6 +45,7 @@ from tabapp.errors import BundleError
 from tabapp.models import registry
 from tabapp.models.contract import FittedModel
 from tabapp.models.distributions import distribution_of
+from tabapp.weights import store
 
 MOST_LISTED_ROWS = 2_000_000
 """Training rows of all fold models together, above which the bundle does not say which rows they are."""
@@ -150,7 +152,14 @@ def write_bundle(path: Path, contents: BundleContents) -> Manifest:
     predictor = load_predictor(contents.schema, layout.ensemble, layout.sources.__getitem__, str(path))
     output = predictor.to_frame(predictor.predict_frame(read_sample(sample), fill_missing_columns=True))
     entries += [Entry(SAMPLE, "sample", sample), Entry(SAMPLE_OUTPUT, "sample", write_sample(output))]
-    manifest = _manifest(contents, layout.ensemble, _pretrained_in(layout.ensemble, predictor.models))
+    pretrained = _pretrained_in(layout.ensemble, predictor.models)
+    entries += [
+        Entry(f"{WEIGHTS}/{sha256}.safetensors", "weights", store.verified(record))
+        for sha256 in {each.weights.sha256 for each in pretrained}
+        # Another version of tabapp may come with other weights.
+        if (record := store.with_hash(sha256)) is not None and store.is_shipped(record.name)
+    ]
+    manifest = _manifest(contents, layout.ensemble, pretrained)
     entries.append(Entry(CARD, "card", model_card(manifest, contents.schema, layout.ensemble).encode()))
     with new_file(path) as temporary:
         manifest = write_archive(temporary, entries, manifest)

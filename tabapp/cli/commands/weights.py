@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 def weights(context: click.Context, as_json: bool) -> int:
     """List the weights of pre-trained models, and install them.
 
-    Weights are published by others under their own licenses. Nothing is downloaded unless `fetch` is called.
+    Weights are published by others under their own licenses, but for those that come with tabapp. Nothing is downloaded unless
+    `fetch` is called.
     """
     if context.invoked_subcommand is not None:
         return 0
@@ -43,7 +44,7 @@ def weights(context: click.Context, as_json: bool) -> int:
                 ", ".join(row["tasks"]),
                 f"{row['parameters'] / 1e6:.1f} M",
                 row["license"],
-                f"yes, SHA-256 {row['sha256'][:12]}…" if row["installed"] else f"no: {row['command']}",
+                _state(row),
             ]
             for row in rows
         ],
@@ -81,6 +82,8 @@ def fetch(name: str, accept: bool, replace: bool) -> int:
     if not chosen:
         raise UsageError(_unknown(name))
     first = chosen[0][1]
+    if not first.repository:
+        raise UsageError(f"The weights {first.name} come with tabapp; nothing was downloaded.")
     size = sum(each.n_bytes for _, each in chosen) / 1e6
     echo(
         f"{name}: {size:,.0f} MB from {first.repository}, revision {first.revision}. License: {first.license}, {first.license_url}"
@@ -135,6 +138,8 @@ def remove(name: str) -> int:
     from tabapp.weights import store
 
     names = [each.name for _, each in _known() if name in (each.group, each.name)]
+    if shipped := [each for each in names if store.is_shipped(each)]:
+        raise UsageError(f"The weights {shipped[0]} come with tabapp and stay.")
     removed = [each for each in names or [name] if store.find(each) is not None and store.remove(each)]
     if not removed:
         raise UsageError(f"No weights named {name!r} are installed.")
@@ -201,6 +206,12 @@ def _listed() -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _state(row: dict[str, Any]) -> str:
+    if not row["installed"]:
+        return f"no: {row['command']}"
+    return f"{'yes' if row['repository'] else 'with tabapp'}, SHA-256 {row['sha256'][:12]}…"
 
 
 def _say_installed(record: Any) -> None:

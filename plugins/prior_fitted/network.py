@@ -134,10 +134,7 @@ class Attention(nn.Module):
         n_keys = n_keys if memory is None else memory[0].shape[2]
         packed = self.query_key_value(x).view(batch, n, 3, self.heads, width // self.heads)
         query, key, value = packed.permute(2, 0, 3, 1, 4).unbind(0)
-        scale = self.sharpness
-        if self.growth is not None:
-            scale = scale + self.growth * math.log(n_keys / USUAL_CONTEXT)
-        query = norm(query) * (scale * (width / self.heads) ** 0.25).to(x.dtype).view(1, -1, 1, 1)
+        query = self._scaled(query, n_keys)
         key, value = memory or (norm(key[:, :, :n_keys]), value[:, :, :n_keys])
         if n_keys <= KERNELS.few_keys:
             scores = (query * (width / self.heads) ** -0.5) @ key.transpose(2, 3)
@@ -145,6 +142,19 @@ class Attention(nn.Module):
         else:
             attended = F.scaled_dot_product_attention(query, key, value)
         return self.output(attended.transpose(1, 2).reshape(batch, n, width)), (key, value)
+
+    def weights(self, x: Tensor, keys: Tensor) -> Tensor:
+        """(batch, heads, n, n_keys) attention of (batch, n, width) tokens to the keys of a memory."""
+        batch, n, width = x.shape
+        packed = self.query_key_value(x).view(batch, n, 3, self.heads, width // self.heads)
+        query = self._scaled(packed[:, :, 0].transpose(1, 2), keys.shape[2])
+        return (query * (width / self.heads) ** -0.5 @ keys.transpose(2, 3)).float().softmax(3)
+
+    def _scaled(self, query: Tensor, n_keys: int) -> Tensor:
+        scale = self.sharpness
+        if self.growth is not None:
+            scale = scale + self.growth * math.log(n_keys / USUAL_CONTEXT)
+        return norm(query) * (scale * query.shape[3] ** 0.25).to(query.dtype).view(1, -1, 1, 1)
 
 
 class Layer(nn.Module):
@@ -166,9 +176,16 @@ class Layer(nn.Module):
         x = x + self.columns(norm(x).view(tables * rows, tokens, width), tokens)[0].view(x.shape)
         x = x[:, :, -1:] if labels_only else x
         by_row = norm(x).transpose(1, 2).reshape(-1, rows, width)
-        attended, memory = self.rows(by_row, n_keys, memory)
+        attended, kept = self.rows(by_row, n_keys, memory)
         x = x + attended.view(tables, -1, rows, width).transpose(1, 2)
-        return x + self.second(F.relu(self.first(norm(x))).square()), memory
+        return x + self.second(F.relu(self.first(norm(x))).square()), kept
+
+    def row_attention(self, x: Tensor, memory: Memory) -> Tensor:
+        """(tables, heads, rows, keys) attention of the label tokens to those of the rows of a memory."""
+        tables, rows, tokens, width = x.shape
+        x = (x + self.columns(norm(x).view(tables * rows, tokens, width), tokens)[0].view(x.shape))[:, :, -1]
+        keys = memory[0].view(tables, -1, *memory[0].shape[1:])[:, -1]
+        return self.rows.weights(norm(x), keys)
 
 
 class PriorFittedNetwork(nn.Module):
@@ -217,6 +234,18 @@ class PriorFittedNetwork(nn.Module):
         unknown = labels[:, :0]
         x = self._tokens(cells, unknown, memories[0][0].dtype)
         return self._logits(self._layers(x, 0, memories)[0], labels)
+
+    def attention(self, cells: Tensor, labels: Tensor, memories: list[Memory]) -> list[Tensor]:
+        """(tables, heads, query rows, context rows) attention of the labels of query rows to those of the context in each layer,
+        which sums to 1 without the thinking rows. Arguments as of `answer`.
+        """
+        x = self._tokens(cells, labels[:, :0], memories[0][0].dtype)
+        found: list[Tensor] = []
+        for i, (layer, memory) in enumerate(zip(self.layers, memories, strict=True)):
+            weights = cast(Layer, layer).row_attention(x, memory)[:, :, :, self.size.thinking :]
+            found.append(weights / weights.sum(3, keepdim=True).clamp(min=1e-30))
+            x, _ = layer(x, 0, memory, labels_only=i == len(self.layers) - 1)
+        return found
 
     def _layers(self, x: Tensor, n_keys: int, memories: list[Memory] | None = None) -> tuple[Tensor, list[Memory]]:
         kept: list[Memory] = []

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from benchmarks.prior.network import SIZES, Memory, PriorFittedNetwork, encode
+from .network import SIZES, Memory, PriorFittedNetwork, encode
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,23 @@ class Context:
 
         Shape: (rows, columns), as the context.
         """
-        values = torch.cat([self._rows, torch.from_numpy(query).float()]).unsqueeze(0)
-        cells = encode(values, self._categorical, len(self._rows))[:, len(self._rows) :]
+        cells = self._encoded(query)
         total = np.zeros((len(query), self._n_classes))
         for columns, names, known, memories in self._passes:
             logits = self._network.answer(cells[:, :, columns], known, memories)
             total += logits.softmax(2)[0][:, names].double().numpy()
         return total / len(self._passes)
+
+    @torch.inference_mode()
+    def attention(self, query: NDArray[np.float64]) -> list[NDArray[np.float32]]:
+        """(heads, rows, context rows) attention of rows to the context in each layer, averaged over the permutations."""
+        cells = self._encoded(query)
+        found = [
+            torch.stack([layer[0] for layer in self._network.attention(cells[:, :, columns], known, memories)])
+            for columns, _, known, memories in self._passes
+        ]
+        return list(torch.stack(found).mean(0).numpy())
+
+    def _encoded(self, query: NDArray[np.float64]) -> torch.Tensor:
+        values = torch.cat([self._rows, torch.from_numpy(query).float()]).unsqueeze(0)
+        return encode(values, self._categorical, len(self._rows))[:, len(self._rows) :]

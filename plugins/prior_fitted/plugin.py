@@ -1,35 +1,41 @@
-"""The prior-fitted network as a model of a user's plugin folder, which `benchmarks.prior.in_runs` adds to runs."""
+"""The prior-fitted network as a model of runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tabapp_plugins.foundation.context import ContextPlugin
-from tabapp_plugins.foundation.model import ContextParams, Reader, Saved
-from tabapp_plugins.foundation.networks import bytes_of
 
 from tabapp.features.arrays import MISSING, UNSEEN, Table
-from tabapp.models.contract import Cost, Float32, Params, Shape, Task
+from tabapp.models.contract import Cost, Float32, Params, Shape, Task, Trial
 from tabapp.weights.pretrained import Pretrained
+
+from ..foundation.context import ContextPlugin
+from ..foundation.model import ContextParams, Reader, Saved
+from ..foundation.networks import bytes_of
+
+MOST_ROWS = 2_000
+"""Rows of a table above which it does not start by default: it was judged with up to 1,000 rows of context, and trained with up to
+942 (`benchmarks/results/prior_judge.json`)."""
+READING_SECONDS = 0.9
+"""Time that larger networks take to be read from their file."""
 
 
 class _Reader:
     """The network with its context."""
 
-    def __init__(self, trained: Any, saved: Saved, rows: Table) -> None:
-        from benchmarks.prior.predictor import Context, Predictor
+    def __init__(self, network: Any, saved: Saved, rows: Table) -> None:
+        from .reading import Context, Predictor
 
         assert rows.target is not None
-        categorical = np.arange(rows.numeric.shape[1] + rows.categorical.shape[1]) >= rows.numeric.shape[1]
+        n_numeric = rows.numeric.shape[1]
         self.context = Context(
-            Predictor(trained, saved.params.n_estimators),
+            Predictor(network, saved.params.n_estimators),
             _matrix(rows),
-            categorical,
+            np.arange(n_numeric + rows.categorical.shape[1]) >= n_numeric,
             np.asarray(rows.target, dtype=np.int64),
             n_classes=saved.n_classes,
             seed=saved.seed,
@@ -43,7 +49,7 @@ class _Reader:
         return self.context.predict(_matrix(table))
 
     def attention(self, table: Table) -> list[Float32]:
-        raise NotImplementedError("the attention of this draft is not read")
+        return self.context.attention(_matrix(table))
 
 
 def _matrix(table: Table) -> npt.NDArray[np.float64]:
@@ -54,7 +60,7 @@ def _matrix(table: Table) -> npt.NDArray[np.float64]:
 
 
 class PriorFitted(ContextPlugin):
-    """Context rows are limited to 1,024, the most of a table in training. Computes on the CPU."""
+    """NOTE[DIFF]: smaller than TabPFN, trained for minutes, for classification only. It computes on the CPU."""
 
     name = "prior_fitted"
     title = "Prior-fitted network"
@@ -74,7 +80,7 @@ class PriorFitted(ContextPlugin):
             tasks=("binary", "multiclass"),
             repository="",
             revision="",
-            files=("weights.safetensors",),
+            files=("prior-fitted.safetensors",),
             license="Apache-2.0",
             license_url="",
             n_parameters=3_185_974,
@@ -84,28 +90,29 @@ class PriorFitted(ContextPlugin):
     def weights_for(self, task: Task, params: Params) -> Pretrained:
         return self.weights[0]
 
+    def skipped_by_default(self, task: Task, shape: Shape) -> str | None:
+        if shape.n_rows > MOST_ROWS:
+            return f"It is made for tables of up to {MOST_ROWS:,} rows."
+        return None
+
     def defaults(self, task: Task, shape: Shape, device: str) -> ContextParams:
         return ContextParams(n_estimators=2, max_context=1_024)
 
-    def search_space(self, trial: Any, task: Task, shape: Shape, device: str) -> ContextParams:
-        return ContextParams(n_estimators=trial.suggest_int("n_estimators", 1, 4), max_context=1_024)
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> ContextParams:
+        return ContextParams(n_estimators=trial.suggest_int("n_estimators", 1, 8, log=True), max_context=1_024)
 
     def merit(self, task: Task, shape: Shape) -> float:
-        """It starts first on tables that are no larger than those of its training."""
-        return 40.0 if shape.n_rows <= 1_500 else 1.0
+        """It comes first in the queue on tables that are no larger than those it was judged on."""
+        return 40.0 if shape.n_rows <= MOST_ROWS else 1.0
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
-        """Without the second that larger networks take to be read from their file."""
         whole = super().cost(task, shape, params, device)
-        return replace(whole, seconds=whole.seconds - 0.9)
+        return replace(whole, seconds=whole.seconds - READING_SECONDS)
 
     def built(self, weights: str, path: Path, device: str) -> Any:
-        from benchmarks.prior.predictor import Predictor
+        from .reading import Predictor
 
         return Predictor.load(path).network
 
     def reader(self, network: Any, saved: Saved, rows: Table, device: str) -> Reader:
         return _Reader(network, saved, rows)
-
-    def converted(self, weights: str, tensors: Mapping[str, Any], config: Any) -> dict[str, Any]:
-        return dict(tensors)
