@@ -14,6 +14,7 @@ from tests.tui.driver import drive
 @pytest.mark.parametrize(
     ("digit", "panels"),
     [
+        ("1", ("score-curve", "now", "feed")),
         ("2", ("columns-box", "column", "plan-box")),
         ("3", ("models", "folds", "pictures")),
         ("4", ("trials", "best", "slice")),
@@ -29,6 +30,20 @@ async def test_a_broad_terminal_has_three_columns(tmp_path, monkeypatch, digit, 
         await driver.pilot.resize_terminal(120, 36)
         await driver.still()
         assert not driver.app.screen.has_class("-broad")
+
+
+@pytest.mark.parametrize("events", [recordings.running, recordings.finished])
+@pytest.mark.parametrize("size", [(160, 24), (160, 36), (200, 50)])
+async def test_events_of_a_broad_terminal_are_beside_the_leaderboard(tmp_path, monkeypatch, events, size):
+    async with drive(tmp_path, monkeypatch, events(), size=size, attach=True) as driver:
+        await driver.press("1")
+        await driver.still()
+        region_of = {
+            name: driver.app.screen.query_one(f"#{name}").region for name in ("body", "run-top", "leaderboard", "feed")
+        }
+        assert region_of["leaderboard"].right <= region_of["feed"].x
+        assert region_of["leaderboard"].bottom == region_of["body"].bottom
+        assert region_of["feed"].y == region_of["run-top"].y == region_of["body"].y
 
 
 async def test_a_message_takes_no_lines_for_margins(tmp_path, monkeypatch):
