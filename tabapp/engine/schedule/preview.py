@@ -128,7 +128,8 @@ def _note(m: Moment, record: ModelRecord) -> str:
 
 
 def _in_time(m: Moment) -> int:
-    """How many of the waiting models get all of their folds, one model after the other, beside what is being completed."""
+    """How many of the waiting models that may start now get all of their folds, one model after the other, beside what is being
+    completed."""
     beside, number = m.committed[0], 0
     for each in _waiting(m):
         n_open = m.competition.n_folds - each.folds

@@ -249,8 +249,8 @@ class EnsembleCompared(Described, tag="ensemble.compared", frozen=True, kw_only=
 class FitsPlanned(Event, tag="fits.planned", frozen=True, kw_only=True):
     """The next fits, and the models whose defaults wait, in the order in which they continue.
 
-    `in_time` counts the waiting models of which all folds are expected to end in time, one model after the other; None without a
-    time limit.
+    `in_time` counts the waiting models that may start now, and of which all folds are expected to end in time, one model after the
+    other; None without a time limit. Models with a note may start later: another fit ends early, or nothing else uses the time.
     """
 
     next: tuple[PlannedFit, ...] = ()

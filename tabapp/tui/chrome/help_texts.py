@@ -90,7 +90,8 @@ PANELS: dict[str, tuple[str, str]] = {
         "Now",
         "The fits in progress: model, trial, fold, last step, and the time that is left by earlier fits of the model. Next are "
         "the fits that follow if no result changes the plan; why is the reason of the first. Waiting models are in their order, "
-        "with the expected time of one fold. The number that fits into the time left counts all folds.",
+        "with the expected time of one fold. Those that would end in time get all of their folds, one model after the other; "
+        "others may start later, when a fit ends early or nothing else uses the time.",
     ),
     "verdict": (
         "Result",

@@ -45,6 +45,11 @@ def lines(panel, facts, width=60, height=10) -> str:
     return "\n".join(line.plain for line in panel.draw(facts, width, height))
 
 
+def replayed(events: list[ev.Event], *more: ev.Event) -> RunState:
+    """The state after events, and some more."""
+    return replay([msgspec.structs.replace(event, seq=n) for n, event in enumerate([*events, *more], start=1)])
+
+
 def halfway(name: str = HOPELESS) -> RunState:
     """The state of a recorded run in which fits are in progress and others are planned."""
     events = events_of(name)
@@ -58,7 +63,7 @@ async def test_the_workers_what_is_next_and_why_are_shown(tmp_path, monkeypatch)
         await driver.sees(
             "─ Now ─", "next ResNet defaults fold 1/5", "why  ResNet: its first fold improves the ensemble"
         )
-        await driver.sees("2 models, 1 in the time left", "of the ensemble", " 0s ")
+        await driver.sees("2 models, 1 would end in time", "of the ensemble", " 0s ")
 
 
 async def test_a_recorded_run_shows_its_fits_with_the_time_that_is_left():
@@ -69,6 +74,35 @@ async def test_a_recorded_run_shows_its_fits_with_the_time_that_is_left():
     assert "fold" in text
     assert re.search(r"~?\d+ ?(s|min)", text)
     assert facts.then
+
+
+@pytest.mark.parametrize(
+    ("notes", "in_time", "said"),
+    [
+        (("", ""), 1, "2 models, 1 would end in time: "),
+        (("", "it is long"), 0, "2 models, none would end in time: "),
+        (("it is long", "it is long"), 0, "2 models, none may start yet: "),
+        (("", ""), None, "2 models: "),
+    ],
+)
+def test_the_models_that_wait_are_counted_by_what_is_known_now(notes, in_time, said):
+    events = recordings.running()
+    waiting = tuple(
+        ev.WaitingModel(model=name, seconds=4.0, needed=20.0, note=note)
+        for name, note in zip(("resnet", "tabnet"), notes, strict=True)
+    )
+    planned = ev.FitsPlanned(waiting=waiting, in_time=in_time)
+    assert said in lines(Now("Now"), now_facts(replayed(events, planned), recordings.START + 76), 90)
+
+
+def test_a_model_that_comes_next_may_start_although_it_would_not_end_in_time():
+    """Time that nothing else can use goes to models that have a reason not to start."""
+    planned = msgspec.structs.replace(
+        NEXT, waiting=(ev.WaitingModel(model="resnet", seconds=4.0, needed=20.0, note="it is long"),), in_time=0
+    )
+    text = lines(Now("Now"), now_facts(replayed(recordings.running(), planned), recordings.START + 76), 90)
+    assert "next ResNet" in text
+    assert "1 model, none would end in time: ResNet" in text
 
 
 async def test_a_model_without_a_score_is_shown_in_its_place_of_the_queue(tmp_path, monkeypatch):

@@ -34,8 +34,10 @@ class NowFacts:
     Attributes:
         resting: what is done instead of fits, or why there are none.
         then: the next fits in words, and the reason of the first.
-        waiting: models that have not started, with their expected seconds.
-        in_time: the number of them that is expected to end in time.
+        waiting: the first models whose defaults lack folds and wait, with the expected seconds of one.
+        n_waiting: the number of all of them.
+        n_ready: the number of these that may start or continue now.
+        in_time: the number of these ready ones that is expected to end in time, one after the other; None without a time limit.
     """
 
     work: tuple[Work, ...]
@@ -45,6 +47,7 @@ class NowFacts:
     why: str = ""
     waiting: tuple[str, ...] = ()
     n_waiting: int = 0
+    n_ready: int = 0
     in_time: int | None = None
 
 
@@ -73,7 +76,8 @@ def now_facts(state: RunState, now: float) -> NowFacts:
     begun = {(fit.model, fit.trial, fit.fold) for fit in fits}
     begun |= {(fit.model, fit.trial, fit.fold) for fit in state.fits.values()}
     left = [fit for fit in planned.next if (fit.model, fit.trial, fit.fold) not in begun]
-    waiting = [each for each in planned.waiting if not each.folds and each.model not in running]
+    waiting = [each for each in planned.waiting if each.model not in running]
+    chosen = {fit.model for fit in planned.next}
     return NowFacts(
         work=work,
         n_workers=n_workers,
@@ -84,6 +88,7 @@ def now_facts(state: RunState, now: float) -> NowFacts:
             f"{title_of(state, each.model)} {format_duration(each.seconds)}" for each in waiting[:MOST_WAITING]
         ),
         n_waiting=len(planned.waiting),
+        n_ready=sum(not each.note or each.model in chosen for each in planned.waiting),
         in_time=planned.in_time,
     )
 
@@ -134,8 +139,16 @@ def _labeled(label: str, text: str) -> Content:
 
 def _waiting(facts: NowFacts) -> Content:
     models = " · ".join(facts.waiting) + (" · …" if facts.n_waiting > len(facts.waiting) else "")
-    fits = "" if facts.in_time is None else f", {facts.in_time or 'none'} in the time left"
-    return _labeled("wait", f"{count(facts.n_waiting, 'model')}{fits}{': ' if facts.waiting else ''}{models}")
+    return _labeled(
+        "wait", f"{count(facts.n_waiting, 'model')}{_prospects(facts)}{': ' if facts.waiting else ''}{models}"
+    )
+
+
+def _prospects(facts: NowFacts) -> str:
+    """How many of the waiting models would end in time. Models that may not start now can start later all the same."""
+    if facts.in_time is None:
+        return ""
+    return f", {facts.in_time or 'none'} would end in time" if facts.n_ready else ", none may start yet"
 
 
 def _line(work: Work, width: int) -> Content:
