@@ -119,6 +119,28 @@ async def test_attaching_to_a_finished_run_shows_its_result(tmp_path, monkeypatc
     assert driver.app.exit_code == 0
 
 
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_header_of_a_run_that_was_discarded_has_its_best_score(tmp_path, monkeypatch, size):
+    """Its last event has no best model, since nothing was exported."""
+    end = msgspec.structs.replace(
+        recordings.finished()[-1], t=recordings.START + 76, status="interrupted", best=None, leaderboard=(), bundle=None
+    )
+    async with drive(tmp_path, monkeypatch, [*recordings.running(), end], size=size, attach=True) as driver:
+        best = driver.app.snapshot().state.best
+        assert best is not None
+        await driver.sees(f"■ stopped in 1m 56s · best {best.score:.4f}")
+
+
+async def test_the_line_of_a_small_terminal_has_the_best_score_of_a_killed_run(tmp_path, monkeypatch):
+    events = recordings.running()
+    async with drive(tmp_path, monkeypatch, events, size=(110, 12), attach=True, engine_runs=False) as driver:
+        await driver.until(lambda: driver.app.trouble is not None)
+        best = driver.app.snapshot().state.best
+        assert best is not None
+        await driver.press("escape")
+        await driver.sees(f"✗ No engine is running for this run, and it has no result. · {best.score:.4f} {best.title}")
+
+
 async def test_an_exit_code_of_the_engine_is_the_commands(tmp_path, monkeypatch):
     failed = ev.RunFinished(
         t=recordings.START + 9, status="failed", run="r", bundle=None, task=None, target=None, metric=None,
@@ -143,7 +165,15 @@ async def test_a_killed_engine_offers_to_resume_by_a_key(tmp_path, monkeypatch):
         await driver.press("8")
         await driver.until(lambda: driver.app.screen.VIEW == "log")
         await driver.press("1")
-        await driver.sees("✗ the engine has stopped", "r Resume", "n New run", "─ Result ─", "Interrupted", "r resume")
+        best = f"{driver.app.snapshot().state.best.score:.4f}"
+        await driver.sees(
+            f"✗ the engine has stopped · best {best} (",
+            "r Resume",
+            "n New run",
+            "─ Result ─",
+            "Interrupted",
+            "r resume",
+        )
         await driver.press("escape")
         await driver.sees("─ Now ─", "The engine has stopped; r resumes the run.")
         assert "workers busy" not in driver.text()

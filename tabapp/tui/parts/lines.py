@@ -104,7 +104,7 @@ class Header(ClickableLine):
     def _progress(self, snapshot: Snapshot, width: int) -> Content:
         state, wide = snapshot.state, width >= 100
         if snapshot.trouble:
-            return Content.styled("✗ the engine has stopped", "bold $error")
+            return Content.assemble(("✗ the engine has stopped", "bold $error"), *_last_best(state, wide))
         if state.finished is not None:
             return _ending(state, wide)
         progress = progress_of(state, snapshot.now)
@@ -155,16 +155,21 @@ def _ending(state: RunState, wide: bool) -> Content:
         "interrupted": ("■", "stopped", "$warning"),
         "failed": ("✗", "failed", "$error"),
     }[finished.status]
-    text = f" in {format_duration(finished.seconds)}"
-    if finished.best is not None:
-        text += f" · best {format_score(finished.best.score)}"
-        if wide and finished.best.low is not None:
-            text += f" ({interval_text(finished.best)})"
-        text += _alike(state) if wide else ""
-    row, folds = state.best, state.plan.folds if state.plan else 0
-    partial = folds_text(row, folds) if finished.best is not None and row is not None else ""
-    mark = (f" · {partial}", "$warning") if partial else ""
-    return Content.assemble((f"{glyph} {word}", f"bold {style}"), (text, MUTED), mark)
+    time = f" in {format_duration(finished.seconds)}"
+    return Content.assemble((f"{glyph} {word}", f"bold {style}"), (time, MUTED), *_last_best(state, wide))
+
+
+def _last_best(state: RunState, wide: bool) -> list[tuple[str, str]]:
+    """The best score at the end of a run, however it ended, and its folds if they are not all of the plan."""
+    row = state.best
+    if row is None:
+        return []
+    text = f" · best {format_score(row.score)}"
+    if wide:
+        interval = f" ({interval_text(row)})" if row.low is not None else ""
+        text += f"{interval}{_alike(state)}"
+    partial = folds_text(row, state.plan.folds if state.plan else 0)
+    return [(text, MUTED), *([(f" · {partial}", "$warning")] if partial else [])]
 
 
 def _alike(state: RunState) -> str:

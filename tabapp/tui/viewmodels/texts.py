@@ -268,7 +268,7 @@ def one_line_status(snapshot: Snapshot) -> str:
     """The run in one line, for terminals too small for the screens."""
     state = snapshot.state
     if snapshot.trouble:
-        return f"✗ {snapshot.trouble}"
+        return " · ".join([f"✗ {snapshot.trouble}", *_best_words(state)])
     words = [snapshot.file]
     progress = progress_of(state, snapshot.now)
     if phase_of(state) != "during":
@@ -277,8 +277,11 @@ def one_line_status(snapshot: Snapshot) -> str:
         words.append("paused")
     elif progress is not None and progress.share is not None:
         words.append(f"{progress.share:.0%}")
-    if state.best is not None:
-        words.append(f"{best_text(state)} {state.best.title}")
+    words += _best_words(state)
     if progress is not None and progress.left is not None:
         words.append(f"~{format_duration(int(progress.left))} left")
     return " · ".join(words)
+
+
+def _best_words(state: RunState) -> list[str]:
+    return [] if state.best is None else [f"{best_text(state)} {state.best.title}"]
