@@ -49,7 +49,7 @@ def _tables(found: RowCurveReady, state: RunState) -> list[DiagnosisTable]:
 
 def _figures(found: RowCurveReady, state: RunState) -> list[Lines]:
     metric = metric_of(state)
-    return [Lines("Learning curve over rows", "training rows", metric, (series_of(metric, found.points),))]
+    return [Lines("Learning curve by rows", "training rows", metric, (series_of(metric, found.points),))]
 
 
 ANALYSIS = Analysis(
@@ -62,7 +62,7 @@ ANALYSIS = Analysis(
         option="learning-curve",
         help="Score the best model with fewer training rows; trains it again.",
         computation="tabapp.engine.analyses.learning_curves:measure_row_curve",
-        title="Learning curve over rows",
+        title="Learning curve by rows",
         note="would more rows help? trains the best model again",
         trains=True,
     ),

@@ -71,7 +71,7 @@ def _tables(found: TimeCurveReady, state: RunState) -> list[DiagnosisTable]:
 
 def _figures(found: TimeCurveReady, state: RunState) -> list[Lines]:
     series = (series_of("most recent rows", found.recent), series_of("oldest rows", found.oldest))
-    return [Lines("Learning curve over time", "training rows", metric_of(state), series)]
+    return [Lines("Learning curve by time", "training rows", metric_of(state), series)]
 
 
 def _has_dates(state: RunState) -> bool:
@@ -89,7 +89,7 @@ ANALYSIS = Analysis(
         option="time-curve",
         help="Score the latest rows by the best model, trained on recent rows and on old rows; for tables with dates.",
         computation="tabapp.engine.analyses.learning_curves:measure_time_curve",
-        title="Learning curve over time",
+        title="Learning curve by time",
         note="do old rows help, and does the model age?",
         trains=True,
         is_offered=_has_dates,

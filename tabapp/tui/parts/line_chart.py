@@ -61,7 +61,7 @@ def _legend(series: Sequence[Series], width: int) -> list[Content]:
             parts += [(f"{glyph} ", style), (f"{each.name}  ", "")]
     if any(each.low for each in series):
         parts.append(("faint: 95 % interval", MUTED))
-    return [Content.assemble(*parts).truncate(width, ellipsis=True)] if parts else []
+    return list(Content.assemble(*parts).wrap(width)) if parts else []
 
 
 def nearest(places: Sequence[float], value: float) -> int:

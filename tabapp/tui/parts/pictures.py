@@ -13,7 +13,7 @@ from tabapp.tui.content import Content
 from tabapp.tui.parts.chart_numbers import chart_numbers
 from tabapp.tui.parts.panel import Panel, set_titles
 from tabapp.tui.viewmodels.model_card import Comparison, ModelCard
-from tabapp.tui.viewmodels.texts import MUTED, brief, keep_end
+from tabapp.tui.viewmodels.texts import MUTED, brief, cut_labels
 
 STYLES = ("$primary", "$secondary")
 GLYPHS = ("●", "◆")
@@ -331,10 +331,10 @@ def confusion(shown: ev.EvaluationReady, width: int, height: int, style: str) ->
         label, cell = "prec.", max(digits, 4) + 2
     fits = _confusion_width(shown, label, cell, width) <= width
     longest = _longest_label(shown, label, width)
-    names = [Content(f"{each:<{longest}}") for each in _cut(shown.labels, longest)]
+    names = [Content(f"{each:<{longest}}") for each in cut_labels(shown.labels, longest)]
     if not fits:
         return _shades(shown, names, recall, width, height, style)
-    header = "".join(each.rjust(cell) for each in _cut(shown.labels, cell - 1))
+    header = "".join(each.rjust(cell) for each in cut_labels(shown.labels, cell - 1))
     lines = [Content.styled(f"{'true ↓':<{longest}}  {header}  recall", MUTED)]
     for name, row, total, found, place in zip(names, shown.confusion, totals, recall, range(len(names)), strict=True):
         cells: list[tuple[str, str]] = []
@@ -350,12 +350,6 @@ def confusion(shown: ev.EvaluationReady, width: int, height: int, style: str) ->
     right = sum(shown.confusion[n][n] for n in range(len(names))) / max(1, sum(totals))
     closing = Content.styled(f"{right:.1%} of {_rows(shown)} are given the right class.", MUTED)
     return [*lines, Content(""), *closing.wrap(width)]
-
-
-def _cut(labels: Sequence[str], width: int) -> list[str]:
-    """Labels cut to a width, at the front if they share a prefix."""
-    cut = [Content(label).truncate(width, ellipsis=True).plain for label in labels]
-    return cut if len(set(cut)) == len(set(labels)) else [keep_end(label, width) for label in labels]
 
 
 def _longest_label(shown: ev.EvaluationReady, label: str, width: int) -> int:

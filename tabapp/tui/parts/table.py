@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import ClassVar, Literal
 
 from textual import events
@@ -31,6 +33,7 @@ class Column:
             the last takes the remaining width.
         priority: 0 is always shown; without room, columns with the highest number are hidden first.
         shorten: gives a cell a form of at most so many cells where it does not fit; None cuts its end.
+        wraps: a cell that does not fit takes further lines instead.
     """
 
     title: str
@@ -40,6 +43,7 @@ class Column:
     least: int = 8
     priority: int = 0
     shorten: Callable[[Content, int], Content] | None = None
+    wraps: bool = False
 
 
 @dataclass(frozen=True)
@@ -169,6 +173,8 @@ class Table(ScrollView, can_focus=True):
         self._empty = empty
         self._natural: list[int] = []
         self._widths = [0] * len(self._columns)
+        self._tops: Sequence[int] = range(1)
+        """The first line of each row, and the number of all lines."""
 
     @property
     def key(self) -> str | None:
@@ -198,13 +204,14 @@ class Table(ScrollView, can_focus=True):
         self._rows = rows
         keys = [row.key for row in rows]
         self._index = keys.index(key) if key in keys else min(self._index, max(0, len(rows) - 1))
-        widths = self._widths
+        widths, tops = self._widths, self._tops
         self._measure()
-        if widths == self._widths and len(old) == len(rows):
-            top = self._header - self.scroll_offset.y
+        if widths == self._widths and tops == self._tops:
+            first = self._header - self.scroll_offset.y
             for index, (before, after) in enumerate(zip(old, rows, strict=True)):
-                if not _same_row(before, after) and self._header <= index + top < self.size.height:
-                    self.refresh(Region(0, index + top, self.size.width, 1))
+                top, end = first + self._tops[index], first + self._tops[index + 1]
+                if not _same_row(before, after) and self._header < end and top < self.size.height:
+                    self.refresh(Region(0, top, self.size.width, end - top))
         else:
             self.refresh()
         if self.key is not None and self.key != key:
@@ -234,7 +241,23 @@ class Table(ScrollView, can_focus=True):
         self._widths = list(self._natural) if self._wide else fit_widths(self._columns, self._natural, width - 2)
         shown = [wide for wide in self._widths if wide]
         across = sum(shown) + GAP * (len(shown) - 1) + 2 if self._wide else width
-        self.virtual_size = Size(across, len(self._rows) + self._header)
+        self._tops = range(len(self._rows) + 1)
+        if any(column.wraps for column in self._columns):
+            self._tops = list(accumulate(map(self._height_of, self._rows), initial=0))
+        self.virtual_size = Size(across, self._tops[-1] + self._header)
+
+    def _height_of(self, row: Row) -> int:
+        """The lines of a row."""
+        wrapping = (
+            len(cell.wrap(width))
+            for column, width, cell in zip(self._columns, self._widths, row.cells, strict=True)
+            if column.wraps and width
+        )
+        return max([1, *wrapping])
+
+    def _row_at(self, line: int) -> int:
+        """The index of the row that has a line."""
+        return bisect_right(self._tops, line) - 1
 
     def on_resize(self) -> None:
         self._measure()
@@ -244,13 +267,14 @@ class Table(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         scroll_x, scroll_y = self.scroll_offset
         width = self.size.width
-        index = y - self._header + scroll_y
+        at = y - self._header + scroll_y
         if y < self._header:
             style = self.get_visual_style("table--header")
             line = self._line([Content(one_line(column.title)) for column in self._columns])
-        elif index < len(self._rows):
+        elif at < self._tops[-1]:
+            index = self._row_at(at)
             style = self._cursor_style() if index == self._index else self.visual_style
-            line = self._line(self._rows[index].cells)
+            line = self._line(self._rows[index].cells, at - self._tops[index])
         else:
             style = self.visual_style
             line = Content.styled(f" {one_line(self._empty)}" if y == self._header and not self._rows else "", MUTED)
@@ -263,12 +287,18 @@ class Table(ScrollView, can_focus=True):
         # Textual leaves "reverse" out of the visual style.
         return self.get_visual_style(name) + Style(reverse=bool(self.get_component_styles(name).text_style.reverse))
 
-    def _line(self, cells: Sequence[Content]) -> Content:
+    def _line(self, cells: Sequence[Content], number: int = 0) -> Content:
+        """A line of a row; those after the first have only what cells continue."""
         parts: list[Content] = []
         for column, width, cell in zip(self._columns, self._widths, cells, strict=True):
             if not width:
                 continue
-            if column.shorten is not None and cell.cell_length > width:
+            if column.wraps:
+                wrapped = cell.wrap(width)
+                cell = wrapped[number] if number < len(wrapped) else Content("")
+            elif number:
+                cell = Content("")
+            elif column.shorten is not None and cell.cell_length > width:
                 cell = column.shorten(cell, width)
             fitted = _cut(cell, width)
             room = width - fitted.cell_length
@@ -292,10 +322,11 @@ class Table(ScrollView, can_focus=True):
     def _bring_into_view(self) -> None:
         page = max(1, self.size.height - self._header)
         top = self.scroll_offset.y
-        if self._index < top:
-            self.scroll_to(y=self._index, animate=False, force=True, immediate=True)
-        elif self._index >= top + page:
-            self.scroll_to(y=self._index - page + 1, animate=False, force=True, immediate=True)
+        first, end = self._tops[self._index : self._index + 2] if self._rows else (0, 0)
+        if first < top:
+            self.scroll_to(y=first, animate=False, force=True, immediate=True)
+        elif end > top + page:
+            self.scroll_to(y=min(first, end - page), animate=False, force=True, immediate=True)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "select":
@@ -313,7 +344,11 @@ class Table(ScrollView, can_focus=True):
         self._move(self._index + rows)
 
     def action_page(self, pages: int) -> None:
-        self._move(self._index + pages * max(1, self.size.height - self._header - 1))
+        lines, top = max(1, self.size.height - self._header - 1), self._tops[self._index]
+        if pages > 0:
+            self._move(max(self._index + 1, self._row_at(top + lines)))
+        else:
+            self._move(min(self._index - 1, bisect_left(self._tops, top - lines)))
 
     def action_move_to(self, index: int) -> None:
         self._move(len(self._rows) - 1 if index < 0 else index)
@@ -334,9 +369,9 @@ class Table(ScrollView, can_focus=True):
             if title:
                 self.post_message(self.HeaderClicked(self, title))
             return
-        index = offset.y - self._header + self.scroll_offset.y
-        if index < len(self._rows):
-            self._move(index)
+        at = offset.y - self._header + self.scroll_offset.y
+        if at < self._tops[-1]:
+            self._move(self._row_at(at))
             if event.chain == 2:
                 self.action_select()
 

@@ -61,8 +61,8 @@ class PredictView(RunView):
         yield Button("Predict  ctrl+r", id="predict-start", compact=True, disabled=True)
         columns = [
             Column("", width=12),
-            Column("column", least=10),
-            Column("compared with the training data", flexible=True),
+            Column("column", flexible=True, least=10, wraps=True),
+            Column("compared with the training data", flexible=True, least=30, wraps=True),
         ]
         with Horizontal(id="predict-checked"):
             yield Table(

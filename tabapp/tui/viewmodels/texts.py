@@ -6,6 +6,7 @@ import math
 import os
 import shlex
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -251,6 +252,12 @@ def short_path(path: Path) -> str:
 def keep_end(text: str, width: int) -> str:
     """A path cut at the front, its least informative part."""
     return text if len(text) <= width else "…" + text[len(text) - max(1, width) + 1 :]
+
+
+def cut_labels(labels: Sequence[str], width: int) -> list[str]:
+    """Labels cut to a width, at the front if they would not differ otherwise."""
+    cut = [Content(label).truncate(width, ellipsis=True).plain for label in labels]
+    return cut if len(set(cut)) == len(set(labels)) else [keep_end(label, width) for label in labels]
 
 
 def short_command(command: str) -> str:

@@ -14,12 +14,14 @@ from tabapp.run.record.state import format_score
 from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import Panel, set_titles
 from tabapp.tui.viewmodels.run_list import STATUSES, status_words
-from tabapp.tui.viewmodels.texts import MUTED, count, file_size
+from tabapp.tui.viewmodels.texts import MUTED, count, cut_labels, file_size, keep_end
 
 COLORS = ("$primary", "$accent", "$secondary", "$success", "$error", "$warning")
 MOST_CURVES = 9
 """Each curve ends with its digit, so that curves differ without colors too."""
 CURVE_HEIGHT = 8
+LEAST_CURVES = 4
+"""Lines of curves of several runs with their axis, at least."""
 
 
 @dataclass(frozen=True)
@@ -112,22 +114,41 @@ def _overlay(runs: Sequence[RunDescription], width: int, height: int) -> list[Co
     metric = runs[0].metric_title
     drawn = [run for run in runs if run.metric_title == metric and run.curve][:MOST_CURVES]
     others = [run for run in runs if run not in drawn]
-    legend = [
-        Content.assemble(
-            (f"{number} ━ ", COLORS[(number - 1) % len(COLORS)]),
-            run.title,
-            (f" · {format_score(run.best)} · {Path(run.data).name} › {run.target}", MUTED),
-        )
-        for number, run in enumerate(drawn, start=1)
-    ]
+    shared = {_predicted(run) for run in drawn}
+    heading = f"{metric} · {shared.pop()}" if len(shared) == 1 else metric
     notes = [(f"– {run.title}: {_why_not(run, metric)}.", MUTED) for run in others]
     if len({run.data for run in drawn}) > 1:
         notes.append(("The runs read different tables, so their scores may not be comparable.", "$warning"))
-    legend += [Content.styled(line, style) for text, style in notes for line in textwrap.wrap(text, width)]
-    room = height - len(legend) - 1
-    if not drawn or room < 3:
-        return legend
-    return [Content.styled(metric, MUTED), *_chart(drawn, width, room - 1), *legend]
+    said = [Content.styled(line, style) for text, style in notes for line in textwrap.wrap(text, width)]
+    above = Content.styled(heading, MUTED).wrap(width)
+    room = height - len(above) - len(said)
+    legend = _legend(drawn, width, room - LEAST_CURVES, with_predicted=bool(shared))
+    room -= len(legend)
+    chart = _chart(drawn, width, room) if drawn and room >= LEAST_CURVES else []
+    return [*above, *chart, *legend, *said]
+
+
+def _predicted(run: RunDescription) -> str:
+    return f"{Path(run.data).name} › {run.target}"
+
+
+def _legend(runs: Sequence[RunDescription], width: int, room: int, *, with_predicted: bool) -> list[Content]:
+    """Number, name and score of each run. What it predicts is below them, or left out, where the lines are too short or too few."""
+    scores = [f" · {format_score(run.best)}" for run in runs]
+    longest = max(map(len, scores), default=0)
+    names = cut_labels([run.title for run in runs], max(1, width - 4 - longest))
+    lines: list[Content] = []
+    places = [_predicted(run) if with_predicted else "" for run in runs]
+    fits = all(
+        4 + len(f"{name}{score} · {place}") <= width for name, score, place in zip(names, scores, places, strict=True)
+    )
+    for number, (name, score, place) in enumerate(zip(names, scores, places, strict=True), start=1):
+        mark = (f"{number} ━ ", COLORS[(number - 1) % len(COLORS)])
+        beside = f" · {place}" if place and fits else ""
+        lines.append(Content.assemble(mark, name, (score + beside, MUTED)))
+        if place and not fits and 2 * len(runs) <= room:
+            lines.append(Content.styled("    " + keep_end(place, width - 4), MUTED))
+    return lines
 
 
 def _why_not(run: RunDescription, metric: str) -> str:

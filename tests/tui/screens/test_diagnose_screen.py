@@ -82,7 +82,7 @@ def recorded(folder: RunFolder) -> list[ev.AnyEvent]:
 async def test_two_analyses_run_one_after_the_other(tmp_path, monkeypatch, analyst, size):
     async with drive(tmp_path, monkeypatch, explained(), size=size, attach=True, engine_runs=False) as driver:
         await driver.press("9")
-        await driver.sees("Robustness", "Learning curve over ro", "Groups of a column")
+        await driver.sees("Robustness", "Learning curve by rows", "Groups of a column")
         table(driver).move_to_key("robustness.ready ")
         await driver.press("enter", "down", "enter")
         await driver.until(lambda: isinstance(driver.app.screen, Choice))
@@ -354,7 +354,7 @@ def test_what_is_not_possible_says_why():
     found = {each.title: each for each in entries(without, (), is_busy=False)}
     assert found["Attention compared"].status == "impossible"
     assert found["Attention compared"].text == "Not possible: it needs a network with attention."
-    assert found["Learning curve over time"].status == "impossible"
+    assert found["Learning curve by time"].status == "impossible"
     assert found["Threshold"].status == "open"
     offered = {
         each.title: each.status
