@@ -1,6 +1,6 @@
 """Gates of a prior-fitted network on a CPU: does it learn from context, and how long does a prediction take?
 
-python -m benchmarks.prior.gates --network FILE.safetensors [--tables 200] [--threads 2] [--out FILE.json]
+python -m benchmarks.prior.gates [--network FILE.safetensors] [--tables 200] [--threads 2] [--out FILE.json]
 
 The network in one permutation, k nearest neighbors (15, by distance, on the cells as the network sees them) and the shares of the
 classes predict query rows of unseen synthetic tables with 96 to 192 context rows and 2 to 24 columns. The table gives log loss
@@ -26,6 +26,7 @@ from tabapp_plugins.prior_fitted.reading import Predictor
 
 from benchmarks.machine import RESULTS, machine, report
 from benchmarks.prior.draws import Draws
+from benchmarks.prior.state import SHIPPED
 from benchmarks.prior.tables import make_tables
 
 SEED = 2_000_003
@@ -93,7 +94,7 @@ def seconds_of_prediction(predictor: Predictor, repeats: int = 5) -> tuple[float
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", type=Path, required=True)
+    parser.add_argument("--network", type=Path, default=SHIPPED)
     parser.add_argument("--tables", type=int, default=200)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, default=RESULTS / "prior_gates.json")

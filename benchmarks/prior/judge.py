@@ -27,6 +27,7 @@ import numpy as np
 
 from benchmarks.machine import RESULTS, ResultTable, machine, report
 from benchmarks.prior.judge_tables import Draw, Floats, JudgeTable, draw_of, macro_auc, read_tables
+from benchmarks.prior.state import SHIPPED
 
 RIGHT = [1, 2, 3, 4, 5]
 SMALLEST_ERROR = 1e-4
@@ -214,7 +215,7 @@ def lines_of(found: dict[str, dict[str, float]]) -> list[list[str]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", type=Path)
+    parser.add_argument("--network", type=Path, default=SHIPPED)
     parser.add_argument("--draws", default="0,1,2")
     parser.add_argument("--tables")
     parser.add_argument("--systems", default=",".join(MODELS))
@@ -233,14 +234,13 @@ def main() -> int:
         return 2
     tables = read_tables(options.data, options.tables.split(",") if options.tables else None)
     systems = {name: (name, MODELS[name]) for name in options.systems.split(",")}
-    if options.network is not None:
-        digest = hashlib.sha256(options.network.read_bytes()).hexdigest()[:12]
-        predict = network_predictor(options.network, options.permutations, options.threads)
-        systems[NETWORK] = (f"network-{digest}-{options.permutations}", predict)
+    digest = hashlib.sha256(options.network.read_bytes()).hexdigest()[:12]
+    predict = network_predictor(options.network, options.permutations, options.threads)
+    systems[NETWORK] = (f"network-{digest}-{options.permutations}", predict)
     results = judge(tables, [int(draw) for draw in options.draws.split(",")], systems, options.keep, options.threads)
     groups = {
         "All tables": [table.name for table in tables],
-        "Tables with a class target": [table.name for table in tables if not table.from_numbers],
+        "class_targets": [table.name for table in tables if not table.from_numbers],
     }
     found = {title: summary(results, names) for title, names in groups.items() if names}
     header = ["System", "ROC AUC", "Seconds", "Network minus system", "Network wins", "Ratio of errors"]
