@@ -338,6 +338,8 @@ class Plugin(ABC):
         """The device of the fits on such a table: that of the run, or "cpu" where it is faster or the GPU lacks something. By
         default, models with `uses_device` use the device of the run and others the CPU.
 
+        A plan lets models without `uses_device` have a GPU only if no model with it uses the GPU.
+
         Args:
             device: the device of the run, "cpu" or "cuda:N".
         """

@@ -27,7 +27,7 @@ from tabapp.engine.machine.admission import Admission
 from tabapp.engine.machine.devices import CPU, device_class, gpu_memory
 from tabapp.engine.machine.gpus import gpu_memories
 from tabapp.engine.machine.slots import Slots
-from tabapp.engine.plan.make_plan import Plan, with_pending_models, write_plan
+from tabapp.engine.plan.make_plan import Plan, fit_device, with_pending_models, write_plan
 from tabapp.engine.plan.plan_events import plan_event
 from tabapp.engine.schedule.competition import record_of
 from tabapp.engine.schedule.moment import Setup
@@ -162,7 +162,7 @@ class Conductor:
         named = {model.name for model in plan.models if model.named}
         for name in names:
             plugin = self._plugins[name] = registry.get(name)
-            facts = (plan.task, self._shape, plan.device, plan.fixed_values(name))
+            facts = (plan.task, self._shape, fit_device(plugin, plan, self._shape), plan.fixed_values(name))
             self.competition.add_model(record_of(plugin, *facts, is_named=name in named))
             self._executor.prepare(self._libraries_of(plugin))
             self._trials.add_model(plugin, self.competition, self.board)

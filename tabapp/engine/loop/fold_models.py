@@ -13,7 +13,7 @@ from tabapp.engine.fit.features import Features, RunFeatures
 from tabapp.engine.fit.numbering import UsableRows
 from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.fit.run_fit import ROWS
-from tabapp.engine.plan.make_plan import Plan, fit_device
+from tabapp.engine.plan.make_plan import Plan, fit_device, shape_of
 from tabapp.explain.effects import HeldOut
 from tabapp.explain.evaluation import sample_rows
 from tabapp.explain.fold_model import FoldModel
@@ -48,7 +48,7 @@ class FoldModels:
 
     def device_of(self, model: str) -> str:
         """The device of the fits of a model on this machine."""
-        return fit_device(registry.get(model), self.plan, self.data.schema)
+        return fit_device(registry.get(model), self.plan, shape_of(self.plan, self.data.schema))
 
     def features(self, candidate: Candidate, fold: int) -> Features:
         """The features of all rows for the model of a fold."""

@@ -10,8 +10,8 @@ from optuna.trial import TrialState
 
 from tabapp.engine.fit.candidates import Candidate, Scorer, pilots_of, read_results
 from tabapp.engine.loop.board import Board
-from tabapp.engine.machine.devices import CPU, device_for
-from tabapp.engine.plan.make_plan import Plan
+from tabapp.engine.machine.devices import CPU
+from tabapp.engine.plan.make_plan import Plan, fit_device
 from tabapp.engine.schedule.competition import Competition
 from tabapp.engine.schedule.tuning import OTHER_DEVICE, KnownTrial, Tuner
 from tabapp.models import registry
@@ -75,7 +75,7 @@ class Trials:
             plugin,
             task=plan.task,
             shape=self._shape,
-            device=device_for(plugin, plan.task, self._shape, plan.device),
+            device=fit_device(plugin, plan, self._shape),
             metric=plan.metric,
             seed=plan.seed,
             fixed=plan.fixed_values(name),

@@ -6,8 +6,8 @@ import re
 from contextlib import suppress
 
 from tabapp.data.schema import Schema
-from tabapp.engine.machine.devices import device_class, device_for
-from tabapp.engine.plan.make_plan import Plan, planned_model, shape_of, variants_for
+from tabapp.engine.machine.devices import device_class
+from tabapp.engine.plan.make_plan import Plan, fit_device, planned_model, shape_of, variants_for
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
 from tabapp.models.presets import with_fixed
@@ -29,9 +29,8 @@ def _choice(name: str, plan: Plan, shape: Shape) -> ev.ModelChoice:
     is_planned = planned is not None and planned.reason is None
     if stated_libraries(name) == "torch" and not registry.is_loaded(name.partition(":")[0]):
         return ev.ModelChoice(name=name, title=stated_title(name), is_planned=is_planned)
-    found = planned_model(
-        name, plan.task, shape, plan.device, plan.memory_limit, plan.fixed, named=planned is None or planned.named
-    )
+    named = planned is None or planned.named
+    found = planned_model(name, plan.task, shape, plan.device, plan.memory_limit, plan.fixed, plan.models, named=named)
     plugin = registry.find(name).plugin
     choice = ev.ModelChoice(
         name=name, title=found.title, family=found.family, reason=found.reason, is_planned=is_planned
@@ -44,7 +43,7 @@ def _with_cost(choice: ev.ModelChoice, plugin: Plugin, plan: Plan, shape: Shape)
     device = ""
     # A third-party plugin may raise anything; the reason then says so.
     with suppress(Exception):
-        device = device_for(plugin, plan.task, shape, plan.device)
+        device = fit_device(plugin, plan, shape)
         params = with_fixed(plugin.defaults(plan.task, shape, device), plan.fixed_values(choice.name))
         cost = plugin.cost(plan.task, shape, params, device)
         seconds, n_bytes = round(cost.seconds, 3), cost.n_bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from tabapp import files, metrics
 from tabapp.data.other_targets import learnable
 from tabapp.data.schema import Schema
 from tabapp.engine.machine.capacity import Machines, memory_limit_of, share_cores
-from tabapp.engine.machine.devices import CPU, device_class, device_for
+from tabapp.engine.machine.devices import CPU, GPU, device_class, device_for
 from tabapp.engine.machine.gpus import further_gpus
 from tabapp.engine.machine.slots import FITS_PER_GPU
 from tabapp.engine.plan.device import device_of, usable_device
@@ -43,7 +43,7 @@ class PlannedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         uses_device, predicts_from_rows: as in `Plugin`.
         is_offered: False for a pre-trained model whose weights or packages are not installed and that `--models` does not name: it
             has no row on the leaderboard.
-        device: class of the devices that its fits run on; None if it is skipped or pending.
+        device: class of the devices that its fits run on (`chosen_device`); None if it is skipped or pending.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     Attributes:
         n_classes: 1 for regression.
         folds: number of scored folds; 1 for a holdout.
-        device: device of the models that use it on this table (`Plugin.device_for`); the others use the CPU.
+        device: device of the models whose fits run on a GPU (`PlannedModel.device`); the others use the CPU.
         further_gpus: GPUs that take fits of these models beside `device`.
         gpu_slots: parallel fits on each GPU.
         workers: parallel fits on the cores if no GPU needs them, each with `n_threads` threads.
@@ -123,13 +123,18 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     @property
     def device_reason(self) -> str:
-        """Why networks train on the CPU although the run has a GPU; empty if all of them use it."""
-        stay = [model.title for model in self.competing if model.uses_device and model.device == CPU]
-        if self.device == CPU or not stay:
+        """Why models train on the CPU although the run has a GPU; empty if all of them may use it."""
+        if self.device == CPU:
             return ""
-        names = stay[0] if len(stay) == 1 else f"{', '.join(stay[:-1])} and {stay[-1]}"
-        verb = "trains" if len(stay) == 1 else "train"
-        return f"{names} {verb} on the CPU, which is faster than the GPU for a table of this size"
+        reasons: list[str] = []
+        if networks_use_gpu(self.models) and any(not (each.uses_device or each.pending) for each in self.competing):
+            reasons.append("only networks train on the GPU, since a long fit of another model would keep them from it")
+        stay = [model.title for model in self.competing if model.uses_device and model.device == CPU]
+        if stay:
+            names = stay[0] if len(stay) == 1 else f"{', '.join(stay[:-1])} and {stay[-1]}"
+            verb = "trains" if len(stay) == 1 else "train"
+            reasons.append(f"{names} {verb} on the CPU, which is faster than the GPU for a table of this size")
+        return "; ".join(reasons)
 
     @property
     def competing(self) -> tuple[PlannedModel, ...]:
@@ -194,9 +199,32 @@ def approximate_shape(
     )
 
 
-def fit_device(plugin: Plugin, plan: Plan, schema: Schema) -> str:
-    """The device of the fits of a model in a run."""
-    return device_for(plugin, plan.task, shape_of(plan, schema), plan.device)
+def networks_use_gpu(models: Iterable[PlannedModel]) -> bool:
+    """Whether a GPU gets fits of networks. A network whose plugin is not loaded yet counts, since boosters start before it."""
+    competing = (model for model in models if model.reason is None)
+    return any(model.pending or (model.uses_device and model.device == GPU) for model in competing)
+
+
+def chosen_device(plugin: Plugin, task: Task, shape: Shape, device: str, models: Iterable[PlannedModel]) -> str:
+    """The device that a plan chooses for the fits of a model.
+
+    A GPU runs one fit at a time, so a long fit of a booster keeps networks from it. A booster that may use either device gets the
+    GPU only if no network uses it (`benchmarks/results/devices_120s.json`).
+
+    Args:
+        device: the device of the run.
+        models: of the plan.
+    """
+    yields = not plugin.uses_device and networks_use_gpu(models)
+    return CPU if yields else device_for(plugin, task, shape, device)
+
+
+def fit_device(plugin: Plugin, plan: Plan, shape: Shape) -> str:
+    """The device of the fits of a model in a run: that of the plan, or the one that it would choose for a model without any."""
+    planned = next((model.device for model in plan.models if model.name == plugin.name), None)
+    if planned is None:
+        return chosen_device(plugin, plan.task, shape, plan.device, plan.models)
+    return plan.device if planned == GPU else CPU
 
 
 class _LowestTrial:
@@ -221,6 +249,7 @@ def _why_skipped(
     device: str,
     memory_limit: int,
     fixed: Mapping[str, Any],
+    models: Iterable[PlannedModel],
     *,
     named: bool,
 ) -> str | None:
@@ -233,7 +262,7 @@ def _why_skipped(
             return reason
         if not named and (reason := plugin.skipped_by_default(task, shape)) is not None:
             return f"{reason} --models {plugin.name} starts it."
-        device = device_for(plugin, task, shape, device)
+        device = chosen_device(plugin, task, shape, device, models)
         plugin.search_space(_LowestTrial(), task, shape, device)
         given = (plugin.defaults(task, shape, device), *plugin.portfolio(task, shape, device))
         costs = [plugin.cost(task, shape, with_fixed(params, fixed), device) for params in given]
@@ -259,10 +288,15 @@ def planned_model(
     device: str,
     memory_limit: int,
     fixed: Mapping[str, Mapping[str, Any]],
+    models: Sequence[PlannedModel] = (),
     *,
     named: bool,
 ) -> PlannedModel:
-    """Load a plugin and decide whether it competes."""
+    """Load a plugin and decide whether it competes, and on which device.
+
+    Args:
+        models: of the plan, as far as they are known.
+    """
     found = registry.find(name)
     if found.plugin is None:
         return PlannedModel(name=name, title=name, family="", reason=found.reason, named=named)
@@ -272,9 +306,10 @@ def planned_model(
     if reason is None and shape.n_monotonic and not supports_monotonic(found.plugin):
         reason = NOT_MONOTONIC
     if reason is None:
-        reason = _why_skipped(found.plugin, task, shape, device, memory_limit, fixed.get(name, {}), named=named)
+        own = fixed.get(name, {})
+        reason = _why_skipped(found.plugin, task, shape, device, memory_limit, own, models, named=named)
     # A model that is skipped may have a plugin whose methods raise.
-    used = None if reason is not None else device_class(device_for(found.plugin, task, shape, device))
+    used = None if reason is not None else device_class(chosen_device(found.plugin, task, shape, device, models))
     return PlannedModel(
         name=name,
         title=found.plugin.title,
@@ -293,7 +328,7 @@ def variants_for(shape: Shape) -> list[str]:
     return registry.variants() if shape.n_unlabeled >= LEAST_UNLABELED else []
 
 
-def _planned_models(
+def planned_models(
     config: RunConfig,
     task: Task,
     shape: Shape,
@@ -303,11 +338,12 @@ def _planned_models(
     *,
     staged: bool,
 ) -> tuple[PlannedModel, ...]:
+    """The models of a plan; the arguments are those of `make_plan` and `planned_model`."""
     registry.check_names((*config.models, *config.exclude))
     names, named = config.models or (*registry.names(), *variants_for(shape)), bool(config.models)
 
-    def planned_now(name: str) -> PlannedModel:
-        planned = planned_model(name, task, shape, device, memory_limit, fixed, named=named)
+    def planned_now(name: str, models: Sequence[PlannedModel] = ()) -> PlannedModel:
+        planned = planned_model(name, task, shape, device, memory_limit, fixed, models, named=named)
         return msgspec.structs.replace(planned, reason="excluded") if name in config.exclude else planned
 
     def planned_later(name: str) -> PlannedModel:
@@ -319,6 +355,8 @@ def _planned_models(
     planned = {name: planned_now(name) for name in names if stated_libraries(name) != "torch"}
     plan_one = planned_later if staged and any(model.reason is None for model in planned.values()) else planned_now
     planned |= {name: plan_one(name) for name in names if name not in planned}
+    on_gpu = [name for name, model in planned.items() if model.device == GPU and not model.uses_device]
+    planned |= {name: planned_now(name, tuple(planned.values())) for name in on_gpu}
     if not any(model.reason is None for model in planned.values()):
         why = "; ".join(f"{name}: {planned[name].reason}" for name in names)
         raise UsageError(
@@ -330,7 +368,9 @@ def _planned_models(
 def with_pending_models(plan: Plan, shape: Shape) -> Plan:
     """The plan with its pending models planned; loads their plugins."""
     models = (
-        planned_model(model.name, plan.task, shape, plan.device, plan.memory_limit, plan.fixed, named=model.named)
+        planned_model(
+            model.name, plan.task, shape, plan.device, plan.memory_limit, plan.fixed, plan.models, named=model.named
+        )
         if model.pending
         else model
         for model in plan.models
@@ -386,7 +426,7 @@ def make_plan(
         n_threads=n_threads,
         memory_limit=memory_limit,
         seed=config.seed,
-        models=_planned_models(config, task, shape, device, memory_limit, fixed, staged=staged),
+        models=planned_models(config, task, shape, device, memory_limit, fixed, staged=staged),
         n_unlabeled=n_unlabeled,
         n_other_targets=n_other_targets,
         hide_cells=config.hide_cells,

@@ -12,7 +12,7 @@ import numpy as np
 
 from tabapp import metrics
 from tabapp.engine.fit.candidates import Candidate
-from tabapp.engine.machine.devices import CPU, device_class, device_for
+from tabapp.engine.machine.devices import CPU, device_class
 from tabapp.engine.schedule.work import Fold
 from tabapp.models.contract import Plugin, Shape, Task
 from tabapp.models.presets import with_fixed
@@ -89,15 +89,15 @@ class ModelRecord:
 def record_of(
     plugin: Plugin, task: Task, shape: Shape, device: str, fixed: Mapping[str, Any], *, is_named: bool = False
 ) -> ModelRecord:
-    """The record of a model that begins to compete in a run on a device.
+    """The record of a model that begins to compete in a run.
 
     Args:
+        device: of its fits.
         fixed: hyperparameters of all trials.
         is_named: the user asked for it by its name.
     """
-    own = device_for(plugin, task, shape, device)
-    seconds = plugin.cost(task, shape, with_fixed(plugin.defaults(task, shape, own), fixed), own).seconds
-    return replace(ModelRecord.of(plugin, seconds, plugin.merit(task, shape), device_class(own)), is_named=is_named)
+    seconds = plugin.cost(task, shape, with_fixed(plugin.defaults(task, shape, device), fixed), device).seconds
+    return replace(ModelRecord.of(plugin, seconds, plugin.merit(task, shape), device_class(device)), is_named=is_named)
 
 
 class Competition:

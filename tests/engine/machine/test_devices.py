@@ -41,13 +41,14 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def plan_with(table: Path, tmp_path: Path) -> Callable[..., tuple[RunFolder, Plan]]:
+def plan_with(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[RunFolder, Plan]]:
     def make(models: tuple[str, ...], device: str = GPU, trials: int = 1, **changes: object) -> tuple[RunFolder, Plan]:
         config = RunConfig(data=str(table), target="diagnosis", models=models, folds=3, trials=trials, device="cpu")
         folder = create_run(config, tmp_path / "runs")
         reading = read_data(config)
         schema = infer(reading, config)
-        plan = msgspec.structs.replace(make_plan(config, schema), device=device, **changes)
+        monkeypatch.setattr(device_module, "choose_device", lambda wanted: device)
+        plan = msgspec.structs.replace(make_plan(config, schema), **changes)
         write_rows(folder, config, reading, schema, plan)
         return folder, plan
 
@@ -110,6 +111,22 @@ def test_boosters_on_the_gpu_leave_the_cores_to_others(
     folder, plan = plan_with(("xgboost", "catboost", "lightgbm"), workers=2)
     started = started_together(engine_on(folder, plan, None))
     assert started == {"lightgbm-0000-f0": "cpu", "xgboost-0000-f0": GPU}
+
+
+def test_boosters_run_on_the_cores_beside_networks_with_the_hyperparameters_of_a_cpu(
+    plan_with: Callable[..., tuple[RunFolder, Plan]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conductor_module, "gpu_memory", lambda device: 80 * GB)
+    monkeypatch.setattr(type(registry.get("catboost")), "gpu_cells", 1)
+    folder, plan = plan_with(("catboost", "mlp"), workers=4)
+    engine = engine_on(folder, plan, None)
+    assert started_together(engine) == {"catboost-0000-f0": "cpu", "mlp-0000-f0": GPU}
+    assert engine.conductor.competition.models["catboost"].device == "cpu"
+    plugin, shape = registry.get("catboost"), engine.conductor._shape
+    drawn = engine.conductor._trials.new("catboost")
+    assert drawn.device == "cpu"
+    expected = [msgspec.to_builtins(params) for params in plugin.portfolio("binary", shape, "cpu")]
+    assert drawn.params in expected
 
 
 def test_a_booster_begun_on_a_gpu_starts_again_when_the_run_continues_without_it(
@@ -354,8 +371,11 @@ def test_networks_for_which_a_table_is_too_small_stay_on_the_cpu_and_the_plan_sa
         "lightgbm": "cpu", "mlp": "cuda", "grownet": "cpu", "snn": "cpu"
     }  # fmt: skip
     event = plan_event(plan, schema, config)
-    reason = "GrowNet and SNN train on the CPU, which is faster than the GPU for a table of this size"
-    assert (event.device, event.n_gpus, event.device_reason) == (GPU, 2, reason)
+    reasons = (
+        "only networks train on the GPU, since a long fit of another model would keep them from it",
+        "GrowNet and SNN train on the CPU, which is faster than the GPU for a table of this size",
+    )
+    assert (event.device, event.n_gpus, event.device_reason) == (GPU, 2, "; ".join(reasons))
     staged = make_plan(config, schema, staged=True)
     assert any(model.pending for model in staged.models)
     assert plan_module.with_pending_models(staged, plan_module.shape_of(staged, schema)).models == plan.models

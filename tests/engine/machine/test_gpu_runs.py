@@ -14,9 +14,9 @@ import pytest
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.fit.jobs import FitResult
 from tabapp.engine.machine.admission import Admission, Need
-from tabapp.engine.machine.devices import CPU, GPU, device_class, device_for
+from tabapp.engine.machine.devices import CPU, GPU, device_class
 from tabapp.engine.machine.slots import Slots
-from tabapp.engine.plan.make_plan import Plan
+from tabapp.engine.plan.make_plan import Plan, fit_device, planned_models, with_pending_models
 from tabapp.engine.schedule.competition import Competition, record_of
 from tabapp.engine.schedule.placement import Placement
 from tabapp.engine.schedule.scheduler import Scheduler
@@ -25,13 +25,15 @@ from tabapp.features.arrays import FeatureRecipe
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
 from tabapp.models.stated import stated_libraries
+from tabapp.run.options.config import RunConfig
+from tabapp.task import Task
 from tests.engine.schedule.test_timed import moment_of
 from tests.engine.simulation import FOLDS, MODELS, ROWS, Library, Simulation
 
 BUDGET = 120.0
 LOADED = 4.0
 """Seconds after which the plugins of networks are loaded."""
-TABLE = Shape(50_000, 20, 5, 2)
+TABLE, LARGE = Shape(50_000, 20, 5, 2), Shape(100_000, 44, 10, 7)
 NAMES = tuple(name for name in MODELS if name != "node")
 GB = 10**9
 
@@ -61,6 +63,8 @@ class Run:
     gpus: Sequence[str] = (GPU + ":0",)
     cores: int = 8
     shape: Shape = TABLE
+    task: Task = "binary"
+    folds: int = FOLDS
     gpu_bytes: int | None = 80 * GB
     seconds: float = BUDGET
     names: Sequence[str] = NAMES
@@ -69,16 +73,18 @@ class Run:
 
     def __post_init__(self) -> None:
         device = self.gpus[0] if self.gpus else CPU
+        config = RunConfig(data="", models=tuple(self.names))
+        models = planned_models(config, self.task, self.shape, device, 200 * GB, {}, staged=True)
         self.plan = Plan(
-            target="y", task="binary", n_classes=2, metric="rmse", validation="cv", validation_reason="", folds=FOLDS,
+            target="y", task=self.task, n_classes=2, metric="rmse", validation="cv", validation_reason="", folds=self.folds,
             budget=self.seconds, trials=None, quality="balanced", device=device, workers=self.cores // 2, n_threads=2,
-            memory_limit=200 * GB, seed=0, models=(), further_gpus=tuple(self.gpus[1:]),
+            memory_limit=200 * GB, seed=0, models=models, further_gpus=tuple(self.gpus[1:]),
         )  # fmt: skip
         self.plugins: dict[str, Plugin] = {}
         self.simulation = Simulation(Library(MODELS, 0))
         self.slots = Slots(self.plan.workers, self.plan.n_threads, self.plan.gpus, self.plan.gpu_slots)
         self.competition = self.simulation.competition = Competition(
-            "rmse", FOLDS, trials=None, new_trial=self._new_trial, loss=self.simulation.loss
+            "rmse", self.folds, trials=None, new_trial=self._new_trial, loss=self.simulation.loss
         )
         self.scheduler = Scheduler(self.simulation.setup(self.slots.of))
         self.placement = Placement(
@@ -97,21 +103,21 @@ class Run:
         self._simulate()
 
     def device_of(self, name: str) -> str:
-        return device_for(self.plugins[name], "binary", self.shape, self.plan.device)
+        return fit_device(self.plugins[name], self.plan, self.shape)
 
     def cost(self, name: str) -> Any:
         plugin, device = self.plugins[name], self.device_of(name)
-        return plugin.cost("binary", self.shape, plugin.defaults("binary", self.shape, device), device)
+        return plugin.cost(self.task, self.shape, plugin.defaults(self.task, self.shape, device), device)
 
     def _add(self, names: Sequence[str]) -> None:
         for name in names:
             plugin = self.plugins[name] = registry.get(name)
-            self.competition.add_model(record_of(plugin, "binary", self.shape, self.plan.device, {}))
+            self.competition.add_model(record_of(plugin, self.task, self.shape, self.device_of(name), {}))
 
     def _new_trial(self, name: str) -> Candidate:
         device = self.device_of(name)
-        params = msgspec.to_builtins(self.plugins[name].defaults("binary", self.shape, device))
-        return Candidate(name, len(self.competition.of_model(name)), params, FOLDS, device=device)
+        params = msgspec.to_builtins(self.plugins[name].defaults(self.task, self.shape, device))
+        return Candidate(name, len(self.competition.of_model(name)), params, self.folds, device=device)
 
     def _refuse(self, work: Work, reason: str) -> None:
         work.candidate.status = "failed"
@@ -139,6 +145,7 @@ class Run:
             self.idle += [(now, gpu) for gpu in self.slots.free_gpus(devices)]
             if loads and (not running or running[0][0] > loads[0]):
                 now = loads.pop()
+                self.plan = with_pending_models(self.plan, self.shape)
                 self._add([name for name in self.names if stated_libraries(name) == "torch"])
                 continue
             if not running or now >= self.seconds:
@@ -233,11 +240,18 @@ def test_a_gpu_completes_networks_and_more_trials_of_them_than_the_cores_do(run:
     assert sum(with_gpu.values()) > sum(without.values())
 
 
-def test_boosters_use_the_gpu_of_a_large_table_until_networks_are_loaded() -> None:
-    run = Run(shape=Shape(100_000, 44, 10, 7))
-    assert run.competition.models[run.on_gpus()[0].model].libraries == "boosters"
+def test_boosters_leave_the_gpu_of_a_large_table_to_networks() -> None:
+    run = Run(shape=LARGE, task="multiclass", names=("xgboost", "catboost", "mlp", "tabm"), seconds=600.0)
+    assert run.on_gpus()[0].at == LOADED
+    assert {started.model for started in run.on_gpus()} == {"mlp", "tabm"}
+    assert {started.model for started in run.starts if started.at == 0.0} <= {"xgboost", "catboost"}
+    assert run.starts[0].at == 0.0
+
+
+def test_boosters_use_the_gpu_of_a_large_table_without_networks() -> None:
+    run = Run(shape=LARGE, task="multiclass", names=("lightgbm", "xgboost", "catboost", "linear"))
+    assert {started.model for started in run.on_gpus()} == {"xgboost", "catboost"}
     assert run.on_gpus()[0].at == 0.0
-    assert any(run.plugins[s.model].uses_device for s in run.on_gpus() if s.at < BUDGET / 4)
 
 
 def test_a_short_network_comes_first_where_there_is_one() -> None:
