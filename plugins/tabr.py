@@ -32,8 +32,9 @@ from tabapp.nn.training.params import TrainingParams, batch_size_for
 from ._shared.search import zero_or
 
 MOST_ONE_HOT = 32
-FLOAT32 = 4
-"""Ratio of float32 time to bfloat16 time, which costs are based on."""
+FLOAT32 = {"cpu": 4, "cuda": 2}
+"""Ratio of float32 time to bfloat16 time, which costs are based on, by class of devices (GPU:
+`benchmarks/results/devices_120s.json`)."""
 N_EPOCHS = 30
 """Expected number of epochs of a fit, for its cost."""
 MERIT = 4.0
@@ -418,7 +419,7 @@ class TabR(RetrievalPlugin):
         # The neighbors of the rows that are predicted at once.
         n_bytes += min(MOST_PREDICTED, shape.n_rows // 5) * params.n_neighbors * width * 24
         n_bytes += network_bytes(shape, n_weights, device, values=0, peak=0)
-        flops = FLOAT32 * per_step * shape.n_rows / batch
+        flops = FLOAT32[device.partition(":")[0]] * per_step * shape.n_rows / batch
         return training_cost(
             shape, flops, n_weights, device, n_epochs=N_EPOCHS, n_bytes=n_bytes, is_recorded=self.repeats_steps
         )

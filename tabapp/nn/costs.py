@@ -60,13 +60,14 @@ class Speed:
 
 SPEEDS = {
     "cpu": Speed(start=0.5, flops=2e11, launch=1.5e-3, recorded_launch=1.5e-3),
-    "cuda": Speed(start=1.5, flops=5e13, launch=3e-3, recorded_launch=3e-4),
+    "cuda": Speed(start=1.5, flops=5e13, launch=3e-3, recorded_launch=1.5e-4),
 }
 """Of one 2.6 GHz server core in bfloat16, and of one data-center GPU, on which the start includes the context and the kernels of
 a process. On an H100, a recorded step of FT-Transformer with 512 rows of 50 columns has 1.1e11 operations and takes 1.8 ms
 (`benchmarks/results/ft_transformer_speed_gpu.json`); one of an MLP with 64 rows of 5 columns takes 0.3 to 0.4 ms
 (`benchmarks/results/stacked_fits_gpu.json`), one of an MLP, a ResNet or RealMLP with 256 rows of 9 columns 0.1 to 0.3 ms
-(`benchmarks/results/fits_beside.json`)."""
+(`benchmarks/results/fits_beside.json`). With 0.15 ms for a recorded step, the estimates of whole fits are 0.5 to 1.8 times what was
+measured (`benchmarks/results/devices_120s.json`)."""
 
 
 def launch_seconds(device: str, *, is_recorded: bool = True) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from tabapp.models import registry
 from tabapp.models.contract import Shape
 from tabapp.nn.costs import SPEEDS, launch_seconds, training_cost
+from tabapp.task import Task
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
@@ -50,3 +52,45 @@ def test_recorded_steps_start_sooner_on_a_gpu_only() -> None:
 
     assert seconds("cuda:1", is_recorded=True) < seconds("cuda:1", is_recorded=False)
     assert seconds("cpu", is_recorded=True) == seconds("cpu", is_recorded=False)
+
+
+TABLES: dict[str, tuple[Task, Shape]] = {
+    "adult": ("binary", Shape(39_074, 6, 8, 2)),
+    "california_housing": ("regression", Shape(16_512, 8, 1, 1)),
+}
+"""The training rows of the tables on which the fits of whole runs were measured."""
+
+
+def ratios_of_whole_fits() -> dict[tuple[str, str], float]:
+    """Estimated by measured seconds of the defaults of networks that had an H100 to themselves, by table and model."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for key, result in results("devices_120s").items():
+        table, system, *_ = key.split("|")
+        if table not in TABLES or "cuda" not in system:
+            continue
+        (task, shape), begun = TABLES[table], Counter(since for _, _, since, _ in result["fits"])
+        for fit, device, since, until in result["fits"]:
+            model, trial, _ = fit.rsplit("-", 2)
+            # Fits that began together are one stacked network.
+            if device == "cpu" or int(trial) or begun[since] > 1:
+                continue
+            plugin = registry.get(model)
+            estimated = plugin.cost(task, shape, plugin.defaults(task, shape, device), device).seconds
+            found.setdefault((table, model), []).append(estimated / (until - since))
+    return {key: statistics.geometric_mean(ratios) for key, ratios in found.items()}
+
+
+def test_whole_fits_on_a_gpu_take_about_as_long_as_estimated() -> None:
+    ratios = ratios_of_whole_fits()
+    assert {model for _, model in ratios} >= {
+        "mlp",
+        "realmlp",
+        "tabm",
+        "ft_transformer",
+        "autoint",
+        "tabr",
+        "modern_nca",
+    }
+    assert {table for table, _ in ratios} == set(TABLES)
+    assert all(0.5 < ratio < 2.0 for ratio in ratios.values()), ratios
+    assert 0.8 < statistics.geometric_mean(ratios.values()) < 1.25
