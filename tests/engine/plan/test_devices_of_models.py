@@ -9,7 +9,7 @@ import pytest
 
 from tabapp.engine.plan import make_plan as plan_module
 from tabapp.engine.plan.choices import model_choices
-from tabapp.engine.plan.make_plan import Plan, PlannedModel, fit_device, planned_models
+from tabapp.engine.plan.make_plan import Plan, PlannedModel, fit_device, planned_models, with_pending_models
 from tabapp.engine.plan.prepare import infer, read_data
 from tabapp.models import registry
 from tabapp.models.contract import Shape
@@ -78,6 +78,16 @@ def test_fits_run_where_the_plan_says() -> None:
     models = [msgspec.structs.replace(model, device="cuda") for model in plan.models]
     assert fit_device(plugin, a_plan(*models), LARGE) == GPU
     assert fit_device(plugin, a_plan(*models, device="cpu"), LARGE) == "cpu"
+
+
+def test_networks_that_are_planned_later_change_no_device_of_a_booster(monkeypatch: pytest.MonkeyPatch) -> None:
+    staged = a_plan(*planned(*NAMES, staged=True).values())
+    assert with_pending_models(staged, LARGE).models == tuple(planned(*NAMES).values())
+    # The boosters have begun on the cores before it is known that no network uses the GPU.
+    monkeypatch.setattr(DeepPlugin, "supports", lambda *_: "too large")
+    found = with_pending_models(staged, LARGE)
+    assert {model.name for model in found.competing} == set(NAMES) - {"mlp"}
+    assert {fit_device(registry.get(model.name), found, LARGE) for model in found.competing} == {"cpu"}
 
 
 def test_models_outside_of_the_plan_follow_its_rule() -> None:
