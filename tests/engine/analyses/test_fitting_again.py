@@ -67,13 +67,14 @@ def test_every_point_of_a_learning_curve_has_the_recipe_of_the_run(
 def made_on_a_gpu(folder: RunFolder, model: str, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     """The plan of a run says that it had a GPU, which its model used, and this machine has none."""
     plan = msgspec.json.decode(folder.plan.read_bytes(), type=Plan)
-    files.write_bytes(folder.plan, msgspec.json.encode(msgspec.structs.replace(plan, device="cuda:0")))
+    models = tuple(msgspec.structs.replace(each, device="cuda") for each in plan.models)
+    assert model in {each.name for each in models}
+    files.write_bytes(folder.plan, msgspec.json.encode(msgspec.structs.replace(plan, device="cuda:0", models=models)))
 
     def missing(name: str) -> str:
         raise UsageError(f"The device {name!r} does not exist.")
 
     monkeypatch.setattr(planning, "existing_gpu", missing)
-    monkeypatch.setattr(type(registry.get(model)), "device_for", lambda self, task, shape, device: device)
     return folder
 
 

@@ -15,6 +15,7 @@ from tabapp.engine.fit.fit_process import result_of
 from tabapp.engine.fit.jobs import Companion, Done, Failed, FitJob, Progress
 from tabapp.engine.loop import conductor as conductor_module
 from tabapp.engine.loop.clock import Clock
+from tabapp.engine.plan import device as device_module
 from tabapp.engine.plan.make_plan import Plan, make_plan
 from tabapp.engine.plan.prepare import infer, read_data
 from tabapp.engine.plan.write_rows import write_rows
@@ -45,7 +46,8 @@ def planned(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pla
         folder = create_run(config, tmp_path / "runs")
         reading = read_data(config)
         schema = infer(reading, config)
-        plan = msgspec.structs.replace(make_plan(config, schema), device=device, **changes)
+        monkeypatch.setattr(device_module, "choose_device", lambda wanted: device)
+        plan = msgspec.structs.replace(make_plan(config, schema), **changes)
         write_rows(folder, config, reading, schema, plan)
         return folder, plan
 
