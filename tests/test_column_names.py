@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tabapp.cli.commands.run import run
 from tabapp.column_names import ColumnNames, column_name, join_record, split_record
 from tabapp.errors import UsageError
-from tabapp.run.options.config import NAMING, OPTIONS, RunConfig, command_line, config_from_keywords, with_exact_names
+from tabapp.run.options.config import NAMING, OPTIONS, RunConfig, command_line, with_exact_names
+from tabapp.run.options.keywords import config_from_keywords
 
 COLUMNS = (
     "distance, km",

@@ -20,7 +20,8 @@ from tabapp.api.runs import Run, find
 from tabapp.column_names import ColumnNames
 from tabapp.errors import DataError, TabappError, UsageError, did_you_mean, error_for, spelled_in_python
 from tabapp.headless.follow import View, watch
-from tabapp.run.options.config import Executor, RunConfig, config_from_keywords, with_column_names
+from tabapp.run.options.config import Executor, RunConfig
+from tabapp.run.options.keywords import config_from_keywords, with_column_names
 from tabapp.run.options.targets import resolve_targets
 from tabapp.run.protocol.client import describe_death
 from tabapp.run.record.folder import RunFolder, create_run, default_runs_dir

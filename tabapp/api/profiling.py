@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tabapp.api.forks import check_process
 from tabapp.api.frames import is_path, to_polars
 from tabapp.errors import DataError, UsageError, did_you_mean, spelled_in_python
-from tabapp.run.options.config import DESCRIBING, RunConfig, config_from_keywords, with_column_names
+from tabapp.run.options.config import DESCRIBING, RunConfig
+from tabapp.run.options.keywords import config_from_keywords, with_column_names
 
 if TYPE_CHECKING:
     from tabapp.data.profile import Profile

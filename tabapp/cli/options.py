@@ -11,8 +11,9 @@ import click
 
 from tabapp.cli.completion import columns, metrics, models, several, tables
 from tabapp.run.options.config import OPTIONS
-from tabapp.run.options.option import Choice, Device, Names, Option, Section, Target, Whole
+from tabapp.run.options.option import Choice, Device, Names, Option, Section, Target
 from tabapp.run.options.places import check_file as check_file
+from tabapp.run.options.quantities import Whole
 from tabapp.run.options.units import parse_budget, parse_bytes
 from tabapp.run.record.folder import default_runs_dir
 

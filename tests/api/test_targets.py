@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import tabapp
-from tabapp.run.options.config import config_from_keywords, with_column_names
+from tabapp.run.options.keywords import config_from_keywords, with_column_names
 from tests.bundle.test_targets import FIXTURE
 from tests.formats.make import PREDICTIONS, ROWS, RUN, TARGETS
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tabapp.cli.commands.run import run as run_command
 from tabapp.errors import UsageError
 from tabapp.run.options.config import DEFAULT_BUDGET, OPTIONS, RunConfig, command_line
-from tabapp.run.options.option import Choice, Device, Duration, Names, Option, Settings, Share, Size, Whole
+from tabapp.run.options.option import Choice, Device, Names, Option, Settings
+from tabapp.run.options.quantities import Duration, Share, Size, Whole
 from tabapp.run.options.units import duration_option, format_duration, parse_budget, parse_bytes
 
 VIEW_ONLY = {"auto", "runs_dir", "plain", "as_json", "quiet", "verbose", "web", "port"}

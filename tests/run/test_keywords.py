@@ -12,7 +12,8 @@ import pytest
 import tabapp
 from tabapp.cli.commands.run import run
 from tabapp.errors import UsageError
-from tabapp.run.options.config import OPTIONS, RunConfig, config_from_keywords
+from tabapp.run.options.config import OPTIONS, RunConfig
+from tabapp.run.options.keywords import config_from_keywords
 
 VIEW_OPTIONS = {"auto", "runs_dir", "plain", "json", "quiet", "verbose", "web", "port"}
 

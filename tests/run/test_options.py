@@ -46,6 +46,34 @@ def test_every_option_has_a_default_that_is_valid() -> None:
     assert all(each.summary and each.section for each in OPTIONS.values())
 
 
+@pytest.mark.parametrize("name", OPTIONS)
+def test_what_a_screen_asks_for_has_examples_that_are_valid(name: str) -> None:
+    """A placeholder of the command line, such as TIME, is no help where a value is typed."""
+    option = OPTIONS[name]
+    words = option.expected.partition("such as ")[2].replace(" or ", ", ")
+    for example in filter(None, words.split(", ")):
+        assert option.read(example) not in (None, option.default)
+    if option.metavar not in (None, "TEXT", "NAME"):
+        assert option.metavar not in option.expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("budget", "a time such as 90s, 10m or 2h"),
+        ("max_memory", "a size such as 8GiB or 512MiB"),
+        ("folds", "a number of folds such as 7"),
+        ("seeds", "a whole number, 1 to 100"),
+        ("workers", "a whole number, 1 or more, or auto"),
+        ("hide_cells", "a number from 0 to 0.9"),
+        ("monotonic", "COLUMN=+ or COLUMN=- such as age=+"),
+        ("name", "a name such as first try"),
+    ],
+)
+def test_a_screen_asks_for_a_value_in_plain_words(name: str, expected: str) -> None:
+    assert OPTIONS[name].expected == expected
+
+
 @pytest.mark.parametrize(
     ("name", "value", "on_command_line", "in_python"),
     [

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from tabapp.column_names import ColumnNames, column_name
-from tabapp.errors import UsageError, did_you_mean, option, spelled_in_python
+from tabapp.column_names import ColumnNames
+from tabapp.errors import UsageError, option
 from tabapp.run.options.option import (
     Choice,
     Columns,
     Device,
     Directions,
-    Duration,
     Hyperparameters,
     Names,
     Option,
     Settings,
-    Share,
-    Size,
     Target,
     Texts,
-    Whole,
 )
+from tabapp.run.options.quantities import Duration, Share, Size, Whole
 from tabapp.task import Task
 
 Quality = Literal["fast", "balanced", "best"]
@@ -68,7 +65,10 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             completion="metrics",
         ),
     ] = None
-    positive: Annotated[str | None, Option("Task", "Positive class of a binary target.", "CLASS", profile=True)] = None
+    positive: Annotated[
+        str | None,
+        Option("Task", "Positive class of a binary target.", "CLASS", profile=True, typed="a class of the target"),
+    ] = None
     budget: Annotated[
         float | None,
         Duration(
@@ -102,7 +102,16 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             completion="models",
         ),
     ] = ()
-    exclude: Annotated[tuple[str, ...], Names("Model search", "Exclude these models.", "A,B", completion="models")] = ()
+    exclude: Annotated[
+        tuple[str, ...],
+        Names(
+            "Model search",
+            "Exclude these models.",
+            "A,B",
+            completion="models",
+            typed="models such as catboost,npt:base",
+        ),
+    ] = ()
     fixed: Annotated[
         dict[str, str],
         Hyperparameters(
@@ -127,6 +136,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             least=2,
             most=50,
             steps=(3, 5, 8, 10),
+            typed="a number of folds such as 7",
         ),
     ] = None
     group: Annotated[
@@ -175,17 +185,46 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         ),
     ] = {}
     delimiter: Annotated[
-        str | None, Option("File format", "Column separator.", shown_default="detected", profile=True)
+        str | None,
+        Option(
+            "File format",
+            "Column separator.",
+            shown_default="detected",
+            profile=True,
+            typed="a character such as ; or |",
+        ),
     ] = None
     encoding: Annotated[
-        str | None, Option("File format", "Text encoding.", "NAME", shown_default="detected", profile=True)
+        str | None,
+        Option(
+            "File format",
+            "Text encoding.",
+            "NAME",
+            shown_default="detected",
+            profile=True,
+            typed="a name such as utf-8 or latin-1",
+        ),
     ] = None
     decimal: Annotated[
-        str | None, Option("File format", "Decimal separator.", "CHAR", shown_default="detected", profile=True)
+        str | None,
+        Option(
+            "File format",
+            "Decimal separator.",
+            "CHAR",
+            shown_default="detected",
+            profile=True,
+            typed="a character, . or ,",
+        ),
     ] = None
     null: Annotated[
         tuple[str, ...],
-        Texts("File format", "Texts that are missing values, in all columns or one.", "TEXT|COL=TEXT,…", profile=True),
+        Texts(
+            "File format",
+            "Texts that are missing values, in all columns or one.",
+            "TEXT|COL=TEXT,…",
+            profile=True,
+            typed="texts with commas between them, such as ?,-999,age=0",
+        ),
     ] = ()
     keep_null: Annotated[
         tuple[str, ...],
@@ -194,6 +233,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             "Texts such as NA that are values and not missing, in all columns or one.",
             "TEXT|COL=TEXT,…",
             profile=True,
+            typed="texts with commas between them, such as NA,unit=none",
         ),
     ] = ()
     max_memory: Annotated[
@@ -276,8 +316,13 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             shown_default="$RAY_ADDRESS, else a cluster on this machine",
         ),
     ] = None
-    out: Annotated[str | None, Option("Output", "Copy the bundle to this file.", "FILE", completion="files")] = None
-    name: Annotated[str | None, Option("Output", "Name of the run.")] = None
+    out: Annotated[
+        str | None,
+        Option(
+            "Output", "Copy the bundle to this file.", "FILE", completion="files", typed="a path such as model.tabapp"
+        ),
+    ] = None
+    name: Annotated[str | None, Option("Output", "Name of the run.", typed="a name such as first try")] = None
     other_targets: tuple[str, ...] = ()
     start: bool = True
 
@@ -320,42 +365,6 @@ NAMING = tuple(
 """The options that name columns."""
 DESCRIBING = tuple(name for name, each in OPTIONS.items() if each.profile)
 """The options that say how a table is read and what its columns are."""
-
-
-@spelled_in_python()
-def config_from_keywords(data: str, options: Mapping[str, Any]) -> RunConfig:
-    """The configuration of a run from the keywords of Python.
-
-    Args:
-        data: path of the table.
-        options: values by keyword; None means the default.
-
-    Raises:
-        UsageError: a keyword is unknown or its value is invalid; names the keyword.
-    """
-    values: dict[str, Any] = {}
-    for keyword, value in options.items():
-        if keyword not in OPTIONS:
-            raise UsageError(f"There is no option {keyword!r}{did_you_mean(keyword, OPTIONS) or '.'}")
-        if value is not None:
-            values[OPTIONS[keyword].field] = OPTIONS[keyword].convert(value)
-    config = RunConfig(data=data, **values)
-    check_config(config)
-    check_folds(config)
-    return config
-
-
-def with_column_names(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords for a data frame, with names of columns as the run spells them."""
-    return {name: _named(value) if name in NAMING else value for name, value in options.items()}
-
-
-def _named(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {column_name(name): setting for name, setting in cast(Mapping[Any, Any], value).items()}
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        return None if value is None else column_name(value)
-    return [column_name(name) for name in cast(Iterable[Any], value)]
 
 
 def with_exact_names(config: RunConfig, columns: Iterable[str]) -> RunConfig:

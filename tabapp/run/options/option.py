@@ -11,9 +11,7 @@ import operator
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from datetime import timedelta
 from typing import Any, Literal, SupportsIndex, TypeGuard, get_args
 
 import msgspec
@@ -21,7 +19,6 @@ import msgspec
 from tabapp.column_names import ColumnNames, join_record, split_record
 from tabapp.errors import UsageError, did_you_mean, given, option
 from tabapp.run.options.targets import resolve_targets
-from tabapp.run.options.units import duration_option, parse_budget, parse_bytes
 
 Completion = Literal["columns", "metrics", "models", "tables", "files"]
 Section = Literal["Task", "Model search", "Validation", "Columns", "File format", "Resources", "Output"]
@@ -42,6 +39,7 @@ class Option:
         keyword: its name, with underscores, if it is not that of its field.
         other_flags: further spellings on the command line.
         label: what a screen calls it, if it is not its name.
+        typed: what to type into its field on a screen, with an example, if its kind does not say it well.
         steps: usual values, in the order in which the arrow keys of a screen go through them.
         field, type, default: those of the field of `RunConfig`.
     """
@@ -56,6 +54,7 @@ class Option:
     keyword: str = ""
     other_flags: tuple[str, ...] = ()
     label: str = ""
+    typed: str = ""
     steps: tuple[Any, ...] = ()
     field: str = ""
     type: Any = str
@@ -75,6 +74,14 @@ class Option:
     def values(self) -> tuple[Any, ...]:
         """The values that a screen offers: usual ones, or all of a choice."""
         return self.steps
+
+    @property
+    def expected(self) -> str:
+        """What to type into its field on a screen, in plain words and with an example."""
+        return self.typed or self._form()
+
+    def _form(self) -> str:
+        return "a text"
 
     @property
     def flag(self) -> str:
@@ -221,6 +228,9 @@ class Texts(Names):
 class Columns(Names):
     """Columns, each by its name, or several as a record of CSV. Values stay as they are until the columns are known."""
 
+    def _form(self) -> str:
+        return "columns with commas between them, such as id,name"
+
     def parse(self, text: str) -> tuple[str, ...]:
         return (text,) if text.strip() else ()
 
@@ -268,6 +278,9 @@ class Settings(Option):
 
     form: str = "COLUMN=SETTING"
     example: tuple[str, str] = ("", "")
+
+    def _form(self) -> str:
+        return f"{self.form} such as {'='.join(self.example)}"
 
     @property
     def resolves_columns(self) -> bool:
@@ -353,78 +366,13 @@ class Hyperparameters(Settings):
 
 
 @dataclass(frozen=True)
-class Whole(Option):
-    """A whole number from `least` to `most`, or None, which may be written as "auto" with `has_auto`."""
-
-    least: int = 1
-    most: int | None = None
-    has_auto: bool = False
-
-    def parse(self, text: str) -> int | str | None:
-        if self.has_auto and text == "auto":
-            return None
-        return int(text) if re.fullmatch(r"[+-]?\d+", text) else text
-
-    def _plain(self, value: Any) -> Any:
-        return None if self.has_auto and value == "auto" else value
-
-    def check(self, value: Any) -> None:
-        is_whole = isinstance(value, int) and self.least <= value and (self.most is None or value <= self.most)
-        if value is not None and not is_whole:
-            allowed = f"{self.least} {'or more' if self.most is None else f'to {self.most}'}"
-            more = ", or auto" if self.has_auto else ""
-            raise UsageError(f"{given(self.name, value)} is not valid. Use a whole number, {allowed}{more}.")
-
-
-@dataclass(frozen=True)
-class Share(Option):
-    """A number from 0 to `most`."""
-
-    most: float = 1.0
-
-    def parse(self, text: str) -> float | str:
-        with suppress(ValueError):
-            return float(text)
-        return text
-
-    def check(self, value: Any) -> None:
-        if not isinstance(value, float) or not 0 <= value <= self.most:
-            raise UsageError(f"{given(self.name, value)} is not valid. Use a number from 0 to {self.most:g}.")
-
-
-class Duration(Option):
-    """Seconds, or None."""
-
-    def parse(self, text: str) -> float:
-        return parse_budget(text)
-
-    def text(self, value: Any) -> str:
-        return duration_option(value)
-
-    def _plain(self, value: Any) -> Any:
-        value = parse_budget(value) if isinstance(value, str) else value
-        return value.total_seconds() if isinstance(value, timedelta) else value
-
-    def check(self, value: Any) -> None:
-        if value is not None and not value > 0:
-            raise UsageError(f"{given(self.name, value)} is not valid. Use more than 0 seconds.")
-
-
-class Size(Option):
-    """Bytes, or None."""
-
-    def parse(self, text: str) -> int:
-        return parse_bytes(text)
-
-    def _plain(self, value: Any) -> Any:
-        return parse_bytes(value) if isinstance(value, str) else value
-
-
-@dataclass(frozen=True)
 class Device(Option):
     """The name of a device."""
 
     has_auto: bool = True
+
+    def _form(self) -> str:
+        return "a device such as cuda:1"
 
     def check(self, value: Any) -> None:
         if not re.fullmatch(r"cpu|cuda(:\d+)?", value) and not (self.has_auto and value == "auto"):

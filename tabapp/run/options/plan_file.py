@@ -12,7 +12,8 @@ import msgspec
 
 from tabapp.errors import UsageError, did_you_mean
 from tabapp.run.options.config import OPTIONS, RunConfig, check_config, check_folds
-from tabapp.run.options.option import Duration, Option, Settings
+from tabapp.run.options.option import Option, Settings
+from tabapp.run.options.quantities import Duration
 from tabapp.run.options.settings import line_of
 
 _HEADER = """\

@@ -25,20 +25,24 @@ class EditValue(Dialog):
     Args:
         read: returns the value of the text, or raises a TabappError.
         send: requests the change, and calls back with why it is refused or an empty text.
+        hint: what to type, shown while nothing is.
     """
 
-    def __init__(self, title: str, message: str, value: str, read: Callable[[str], Any], send: Send) -> None:
+    def __init__(
+        self, title: str, message: str, value: str, read: Callable[[str], Any], send: Send, *, hint: str = ""
+    ) -> None:
         super().__init__(title)
         self._message = message
         self._value = value
         self._read = read
         self._send = send
+        self._hint = hint
         self._waits = False
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog", classes="ask"):
             yield Static(Content(self._message), id="message")
-            yield Input(self._value, id="typed", compact=True)
+            yield Input(self._value, placeholder=self._hint, id="typed", compact=True)
             yield Static("", id="problem")
             yield Static(Content.styled(KEYS, MUTED))
 

@@ -11,7 +11,7 @@ import msgspec
 from textual.screen import Screen
 
 from tabapp.errors import TabappError, UsageError
-from tabapp.run.options.config import RunConfig
+from tabapp.run.options.config import OPTIONS, RunConfig
 from tabapp.run.options.defaults import config_for
 from tabapp.run.options.settings import Settings
 from tabapp.run.options.units import format_duration, parse_budget
@@ -71,7 +71,7 @@ def ask_for_more(app: Opener, folder: RunFolder) -> None:
         "Continue the run with more time",
         [Option(str(span), format_duration(span), "as much as before" if str(span) == same else "") for span in spans],
         current=same,
-        hint="or type a time: 90s, 15m, 1.5h",
+        hint=f"or type {OPTIONS['budget'].expected}",
         parse=lambda text: str(parse_budget(text)),
     )
     app.push_screen(dialog, lambda text: resume(app, folder, budget=float(text)) if text else None)

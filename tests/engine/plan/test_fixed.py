@@ -6,7 +6,8 @@ import pytest
 
 from tabapp.engine.plan.fixed import fixed_of
 from tabapp.errors import UsageError
-from tabapp.run.options.config import RunConfig, command_line, config_from_keywords
+from tabapp.run.options.config import RunConfig, command_line
+from tabapp.run.options.keywords import config_from_keywords
 
 
 def test_values_are_read_by_the_type_of_the_hyperparameter():

@@ -15,7 +15,8 @@ import pytest
 import tabapp
 from tabapp.cli.main import run_command_line
 from tabapp.errors import UsageError
-from tabapp.run.options.config import RunConfig, command_line, config_from_keywords, with_exact_names
+from tabapp.run.options.config import RunConfig, command_line, with_exact_names
+from tabapp.run.options.keywords import config_from_keywords
 
 N_ROWS = 300
 

@@ -69,8 +69,18 @@ async def test_enter_edits_every_field_of_the_plan(tmp_path, monkeypatch, name):
         await driver.press("enter")
         await driver.until(lambda: not isinstance(driver.app.screen, DataView))
         await driver.sees(OPTIONS[name].title)
+        for typed in driver.app.screen.query(Input):
+            assert typed.placeholder
+            assert (OPTIONS[name].metavar or "") not in typed.placeholder.split()
         await driver.press("escape")
         await driver.until(lambda: isinstance(driver.app.screen, DataView))
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_the_dialog_of_the_budget_says_what_to_type(tmp_path, monkeypatch, size):
+    async with drive(tmp_path, monkeypatch, recordings.opening(), size=size) as driver:
+        await driver.press("b")
+        await driver.sees("or type a time such as 90s, 10m or 2h")
 
 
 @pytest.mark.parametrize(

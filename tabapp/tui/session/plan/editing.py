@@ -211,7 +211,7 @@ class PlanEditing:
             title_of(option),
             [Option(_label(field, step), _label(field, step), self._note(field, step)) for step in field.steps],
             current=current,
-            hint="or type a number of folds: 7" if field.name == "validation" else _hint(option),
+            hint=_hint(OPTIONS["folds"] if field.name == "validation" else option),
             parse=None if isinstance(option, OptionChoice) and field.name != "validation" else self._parse(field),
         )
         self._app.push_screen(dialog, lambda answer: self._step_chosen(field, answer) if answer else None)
@@ -250,6 +250,7 @@ class PlanEditing:
             text,
             lambda typed: self.checked(option, typed),
             lambda new, answered: self.change({option.field: new}, answered),
+            hint=option.expected,
         )
         self._app.push_screen(dialog)
 
@@ -289,4 +290,4 @@ def title_of(option: RunOption) -> str:
 
 
 def _hint(option: RunOption) -> str:
-    return f"or type a value: {option.metavar}" if not isinstance(option, OptionChoice) else "type to filter"
+    return f"or type {option.expected}" if not isinstance(option, OptionChoice) else "type to filter"
