@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,11 @@ BLOCK_ROWS, BLOCK_COLUMNS = 128, 64
 MOST_BLOCKS = 32
 FIRST_ROWS = 200
 _MOST_SAMPLED = 100
+_NUMBER = re.compile(
+    r"[+−-]?[$€£¥]?\s?(\d+|\d{1,3}([.,'’\s]\d{3})+)?([.,]\d+)?(?<=\d)(e[+-]?\d+)?\s?[%$€£¥]?", re.IGNORECASE
+)
+_LEAST_NUMBERS = 0.9
+"""Share of the cells of a column that are numbers; the others may be texts such as `?` for a missing value."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +29,7 @@ class Layout:
 
     Attributes:
         widths: in cells of the terminal, enough for the title too.
-        numeric: whether a column is right-aligned.
+        numeric: whether a column contains numbers, which are right-aligned with their title.
     """
 
     names: tuple[str, ...] = ()
@@ -89,7 +95,11 @@ class TableRows:
         about: int | None = None,
         numeric: Sequence[bool] | None = None,
     ) -> None:
-        """Set the first rows, read from the head of the file or by the engine, which knows the height."""
+        """Set the first rows, read from the head of the file or by the engine, which knows the height.
+
+        Args:
+            numeric: columns that the engine reads as numbers, in whatever way they are written.
+        """
         if self._opened:
             return
         self._first = [list(row) for row in rows]
@@ -98,7 +108,8 @@ class TableRows:
         widths = [
             max([1, *(min(40, len(row[index] or "")) for row in rows[:_MOST_SAMPLED])]) for index in range(len(names))
         ]
-        self._lay_out(names, widths, numeric or [_all_numbers(rows, index) for index in range(len(names))])
+        known = numeric or [False] * len(names)
+        self._lay_out(names, widths, [each or _has_numbers(rows, index) for index, each in enumerate(known)])
         self._notify()
 
     def _lay_out(self, names: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> None:
@@ -273,10 +284,12 @@ class TableRows:
         return reply.text or ""
 
 
-def _all_numbers(rows: Sequence[Sequence[str | None]], column: int) -> bool:
-    cells = [row[column] for row in rows[:_MOST_SAMPLED]]
-    present = [cell for cell in cells if cell is not None]
-    return bool(present) and all(number(cell) is not None for cell in present)
+def _has_numbers(rows: Sequence[Sequence[str | None]], column: int) -> bool:
+    """Whether the first cells of a column look like numbers. It does not depend on the kind, so a column keeps its place when the
+    kinds are known, and identifiers and classes that are numbers are aligned as such."""
+    present = [cell for row in rows[:_MOST_SAMPLED] if (cell := row[column]) is not None and cell.strip()]
+    numbers = sum(_NUMBER.fullmatch(cell.strip()) is not None for cell in present)
+    return bool(present) and numbers >= _LEAST_NUMBERS * len(present)
 
 
 def _condition(term: Term) -> paging.RowCondition:

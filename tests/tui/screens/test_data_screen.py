@@ -214,6 +214,21 @@ async def test_a_further_table_is_written_into_the_configuration_before_the_engi
 # Columns
 
 
+@pytest.mark.parametrize("size", [WIDE, (200, 50)])
+async def test_the_preview_aligns_numbers_at_the_right_and_texts_at_the_left_as_their_titles(
+    tmp_path, monkeypatch, size
+):
+    async with drive(tmp_path, monkeypatch, recordings.opening(), size=size) as driver:
+        await driver.sees("PassengerId  Survived  Pclass  Name", "Braund")
+        lines = driver.text().splitlines()
+        at = next(place for place, line in enumerate(lines) if "PassengerId  Survived" in line)
+        title, first = lines[at : at + 2]
+        for name, cell in (("PassengerId", "1"), ("Survived", "0"), ("Pclass", "3")):
+            end = title.index(name) + len(name)
+            assert first[:end].endswith(f" {cell}")
+        assert first.index("Braund") == title.index("Name")
+
+
 async def test_a_filter_without_a_match_says_so(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
         driver.app.screen.set_filter("zzz")
