@@ -49,6 +49,9 @@ from tabapp.tui.viewmodels.texts import Snapshot
 POLL_SECONDS = 0.1
 FLUSH_SECONDS = 0.25
 LIVENESS_SECONDS = 1.0
+EARLY_DIGIT = (
+    "The file is still being read. The digits open the other screens once the plan is shown; a click opens them now."
+)
 
 
 def _action_provider() -> type[Provider]:
@@ -300,6 +303,16 @@ class TabappApp(BaseApp, inherit_bindings=False):
             self.screen.dismiss()
         elif view in [name for _, name, _ in TABS]:
             await self.switch_mode(view)
+
+    async def action_digit(self, view: View) -> None:
+        """Switch to a screen by its digit. Before there is a plan, one that is typed on the Data screen is meant for a dialog that
+        cannot open yet.
+        """
+        snapshot = self.snapshot()
+        if snapshot.phase == "reading" and snapshot.state.plan is None and self.current_mode == "data" != view:
+            self.notify(EARLY_DIGIT, severity="warning", timeout=4)
+        else:
+            await self.action_view(view)
 
     def action_help(self) -> None:
         """Show the help of the current screen."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from importlib.resources import files as package_files
 from typing import Any
@@ -38,6 +39,8 @@ class BaseApp(App[None], inherit_bindings=False):
         use_theme(self, settings, self.preferences.values.theme)
         use_keys(self, settings)
         self._printable = PrintableFilter()
+        self._toasts_end: dict[tuple[str, str], float] = {}
+        """When the toasts disappear, by title and message."""
         self._typed = TypeAhead(self, super().on_event)
 
     def get_css_variables(self) -> dict[str, str]:
@@ -62,8 +65,20 @@ class BaseApp(App[None], inherit_bindings=False):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Show a toast. Messages quote data, so `markup` is ignored: brackets are shown as written."""
+        """Show a toast, unless the same is shown already. Messages quote data, so `markup` is ignored: brackets are shown as
+        written.
+        """
+        now, said = time.monotonic(), (title, message)
+        if now < self._toasts_end.get(said, 0.0):
+            return
+        self._toasts_end = {toast: end for toast, end in self._toasts_end.items() if end > now}
+        self._toasts_end[said] = now + (self.NOTIFICATION_TIMEOUT if timeout is None else timeout)
         super().notify(multi_line(message), title=one_line(title), severity=severity, timeout=timeout, markup=False)
+
+    def clear_notifications(self) -> None:
+        """Remove all toasts."""
+        self._toasts_end.clear()
+        super().clear_notifications()
 
     def on_mount(self) -> None:
         self.set_class(self.no_color, "-no-color")

@@ -11,6 +11,7 @@ from tabapp.run.record.folder import RunFolder
 from tabapp.tui.app import AttachedApp
 from tabapp.tui.browse import Shown, show_runs
 from tabapp.tui.dialogs.basic import Ask, Choice, Decision
+from tabapp.tui.parts.lines import Tabs
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.diagnose import DiagnoseView
 from tabapp.tui.screens.explain import ExplainView
@@ -59,6 +60,42 @@ async def test_digits_go_to_the_screens(tmp_path, monkeypatch, size):
         for key, view in zip("12345789", views, strict=True):
             await driver.press(key)
             await driver.until(lambda view=view: isinstance(driver.app.screen, view))
+
+
+async def test_digits_before_there_is_a_plan_stay_on_the_data_screen(tmp_path, monkeypatch):
+    """They are meant for the dialog of a key such as b, which opens only once there is a plan."""
+    opening = recordings.opening()
+    async with drive(tmp_path, monkeypatch, opening[:-2]) as driver:
+        await driver.until(lambda: driver.app.snapshot().state.schema is not None)
+        await driver.press("b", *"123456789", "m")
+        await driver.until(lambda: any("digits open the other screens" in toast for toast in driver.toasts()))
+        assert isinstance(driver.app.screen, DataView)
+        tabs = driver.app.screen.query_one(Tabs)
+        await driver.pilot.click(tabs, offset=(tabs.render_line(0).text.index("Log"), 0))
+        await driver.until(lambda: isinstance(driver.app.screen, LogView))
+        await driver.press("2")
+        await driver.until(lambda: isinstance(driver.app.screen, DataView))
+        await driver.write(*opening[-2:])
+        await driver.press("5")
+        await driver.until(lambda: isinstance(driver.app.screen, ExplainView))
+
+
+async def test_a_message_is_shown_once_however_often_its_key_is_pressed(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+        await driver.press("u", "u", "u")
+        await driver.until(driver.toasts)
+        await driver.pilot.pause()
+        assert driver.toasts() == [" There is no change of the plan to undo."]
+        driver.app.clear_notifications()
+        await driver.press("u")
+        await driver.until(driver.toasts)
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+async def test_a_program_that_reads_a_file_is_left_at_once(tmp_path, monkeypatch, key):
+    async with drive(tmp_path, monkeypatch, recordings.opening()[:2]) as driver:
+        await driver.press(key)
+        await driver.until(lambda: not driver.app.is_running)
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ class Action:
         name: "noun: verb", for the palette.
         label: a word for the footer; empty to omit it there.
         help: what it does, as a sentence.
+        typed: the Textual action that its keys run, if not that of the mouse and the palette.
     """
 
     id: str
@@ -75,6 +76,7 @@ class Action:
     name: str
     label: str
     help: str
+    typed: str = ""
 
     @property
     def shown_key(self) -> str:
@@ -372,7 +374,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("run.export", "e", "app.export", "everywhere", STARTED, "bundle: export", "Export",
            "Copy the bundle to a file, or write a report, ONNX (.onnx), SQL (.sql) or a script (.py)."),
     *(Action(f"view.{view}", digit, f"app.view('{view}')", "everywhere", ALWAYS, f"screen: {title}", "",
-             f"Go to the {title} screen.") for digit, view, title in TABS),
+             f"Go to the {title} screen.", f"app.digit('{view}')") for digit, view, title in TABS),
     Action("replay.pause", "space", "app.replay_pause", "replay", REPLAYING, "replay: pause or continue", "",
            "Pause the replay, or continue it."),
     Action("replay.forward", "right", "app.replay_seek(10)", "replay", REPLAYING, "replay: 10 s later", "",
@@ -440,7 +442,7 @@ def bindings_for(scope: Scope) -> list[Binding]:
     return [
         Binding(
             action.keys,
-            action.action,
+            action.typed or action.action,
             action.help,
             show=False,
             id=action.id,
