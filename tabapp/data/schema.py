@@ -15,6 +15,7 @@ Role = Literal["feature", "target", "weight", "group", "time", "ignore"]
 FEWEST_MARKED = 5
 """A column with fewer marked cells has no companion."""
 KINDS: tuple[Kind, ...] = ("numeric", "categorical", "boolean", "datetime", "text", "identifier", "constant")
+MIDNIGHT = "T00:00:00"
 
 
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -79,6 +80,16 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     label: str | None = None
     overridden: bool = False
     marks_of: str | None = None
+
+    @property
+    def first_and_last(self) -> tuple[str, str] | None:
+        """The range of a datetime for people: days alone where both ends are at midnight; None without a date."""
+        if self.low_text is None or self.high_text is None:
+            return None
+        low, high = self.low_text, self.high_text
+        if all(text.endswith(MIDNIGHT) for text in (low, high)):
+            return low.removesuffix(MIDNIGHT), high.removesuffix(MIDNIGHT)
+        return low.replace("T", " "), high.replace("T", " ")
 
 
 class Remedy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -173,8 +173,6 @@ def _values(column: Column) -> str:
         # The unit of durations is the form in which they are written; their values are seconds.
         unit = "s" if column.unit is not None and ":" in column.unit else column.unit
         text = f"{column.low:g} … {column.high:g}" + (f" {unit}" if unit else "")
-    elif column.low_text is not None and column.high_text is not None:
-        text = f"{column.low_text[:10]} … {column.high_text[:10]}"
     else:
-        return ""
+        text = " … ".join(end[:10] for end in column.first_and_last or ())
     return text if len(text) <= 36 else text[:35] + "…"

@@ -32,7 +32,7 @@ def time(evidence: Evidence) -> Iterator[DataWarning]:
         if (steps != 0).sum() < _FEWEST_STEPS:
             continue
         if max(float((steps >= 0).mean()), float((steps <= 0).mean())) >= _IN_ORDER:
-            message = f"The rows are sorted by this date, from {column.low_text} to {column.high_text}."
+            message = f"The rows are sorted by this date, from {' to '.join(column.first_and_last or ())}."
             by_time = Remedy(label="score models on the latest rows", option="time", value=column.name)
             action = (
                 f"kept; if you predict later rows, score models on the latest rows with {option('time', column.name)}"

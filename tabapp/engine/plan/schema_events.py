@@ -14,9 +14,7 @@ def _summary(column: Column) -> str:
         return f"{column.level_counts[0] / total:.0%} {column.levels[0]}"
     if column.low is not None and column.high is not None:
         return f"{_plain(column.low)} … {_plain(column.high)}"
-    if column.low_text is not None:
-        return f"{column.low_text} … {column.high_text}"
-    return ""
+    return " … ".join(column.first_and_last or ())
 
 
 def _plain(value: float) -> str:

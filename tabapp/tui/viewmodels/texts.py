@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shlex
 import time
 from collections.abc import Sequence
@@ -147,9 +148,16 @@ def short_range(text: str, width: int) -> str:
         ends = [_short_number(float(end)) for end in (low, high)]
     except ValueError:
         room = max(1, (width - 1) // 2)
-        ends = [end[:room].rstrip("-:T ") for end in (low, high)]
+        ends = [_beginning(end, room) for end in (low, high)]
     spaced = " … ".join(ends)
     return spaced if len(spaced) <= width else "…".join(ends)
+
+
+def _beginning(text: str, room: int) -> str:
+    """The beginning of a text; that of a date ends with its time, day, month or year."""
+    if re.match(r"\d{4}-\d{2}-\d{2}", text) is None:
+        return text[:room]
+    return next((text[:length] for length in (19, 16, 10, 7, 4) if length <= min(room, len(text))), text[:room])
 
 
 def _short_number(value: float) -> str:

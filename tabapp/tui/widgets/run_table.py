@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import ClassVar
@@ -21,10 +22,22 @@ HISTORY_WIDTH = 10
 LONGEST_FILE, LONGEST_TARGET, LONGEST_TAGS = 22, 16, 20
 NARROW, SHORT_FILE, SHORT_TARGET = 79, 14, 10
 """Below so many cells, files and targets leave room for names."""
+ID = re.compile(r"-[0-9a-f]{4}$")
+"""The end of an id, by which runs of the same table differ."""
+
+
+def _shorter_name(name: Content, width: int) -> Content:
+    """A name cut before the end of its id: "titan…-b3f9"."""
+    end = ID.search(name.plain)
+    if end is None or width < len(end[0]) + 2:
+        return name
+    return name[: width - len(end[0]) - 1] + Content.assemble(("…", MUTED)) + name[end.start() :]
+
+
 COLUMNS = (
     Column("", width=1),
     Column("", width=1),
-    Column("Name", flexible=True, least=12, width=24),
+    Column("Name", flexible=True, least=12, width=24, shorten=_shorter_name),
     Column("File"),
     Column("Target"),
     Column("Best", "right", width=9),

@@ -200,6 +200,7 @@ async def test_names_of_runs_have_room_at_80_columns(tmp_path, place):
         table = driver.app.screen.query_one(Runs)
         await driver.until(lambda: table.rows)
         assert table._widths[2] >= table._columns[2].least
+        await driver.sees(f"…{folder.short_id[-5:]}")
 
 
 async def test_all_keys_of_the_door_fit_into_80_columns(tmp_path, place):
