@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tabapp.markdown import code, table
-from tabapp.tui.chrome.actions import ACTIONS, ALWAYS, PHASE_TEXTS, Phase, Scope, View
+from tabapp.tui.chrome.actions import ACTIONS, ALWAYS, Phase, Scope, View
 from tabapp.tui.chrome.help_texts import PANELS, SCREENS
 
 KEY_NAMES = {
@@ -16,6 +16,16 @@ KEY_NAMES = {
     "left": "←",
     "right": "→",
     "escape": "esc",
+}
+
+PHASE_TEXTS: dict[Phase, str] = {
+    "reading": "while the file is read",
+    "ready": "when the plan is ready",
+    "starting": "while a start waits",
+    "during": "during the run",
+    "after": "after the run",
+    "stopped": "after the engine has stopped",
+    "replaying": "in a replay",
 }
 
 

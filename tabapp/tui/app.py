@@ -316,12 +316,14 @@ class TabappApp(BaseApp, inherit_bindings=False):
 
     def action_help(self) -> None:
         """Show the help of the current screen."""
+        from tabapp.tui.chrome.help_texts import PANELS
+        from tabapp.tui.parts.table import Table
         from tabapp.tui.screens.help import Help, help_sections
 
         if isinstance(self.screen, RunView):
             view, state = self.screen, self._follower.state
             focused = view.focused.id if view.focused is not None else None
-            table = view.table_in_focus()
+            table = view.table_in_focus() if focused not in PANELS or isinstance(view.focused, Table) else None
             self.push_screen(Help(help_sections(view.VIEW, focused, state, self.snapshot().phase, table)))
 
     def action_glossary(self) -> None:

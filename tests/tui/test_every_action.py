@@ -163,6 +163,7 @@ CASES: dict[str, Case] = {
     "door.resume": Case(dialog(Choice, "Continue the run with more time"), "after"),
     "door.more": Case(dialog(Choice, "Continue the run with more time"), "after"),
     "door.clone": Case(lambda driver: lambda: driver.app.opened is not None, "after"),
+    "door.rename": Case(dialog(Ask, "Rename "), "after"),
     "door.find": Case(asks_for_text, "after"),
     "door.help": Case(dialog(Reading, "Files here"), "after"),
     "door.leave": Case(lambda driver: lambda: not isinstance(driver.app.screen, Door), "after"),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tabapp.tui.chrome.glossary import CELLS, SIGNS, WORDS
-from tabapp.tui.chrome.help_texts import PANELS
+from tabapp.tui.chrome.help_texts import PANELS, SCREENS
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.help import Help, found_in, help_sections, listed
 from tests.tui import recordings
 from tests.tui.driver import NARROW, SIZES, drive
+from tests.tui.screens.test_diagnose_screen import explained
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -31,7 +32,7 @@ async def test_help_starts_with_the_panel_in_focus_where_there_is_no_row(tmp_pat
         await driver.press("question_mark")
         await driver.until(lambda: isinstance(driver.app.screen, Help))
         panels = [section.plain.partition("\n")[0] for section in driver.app.screen._sections]
-        assert panels[:2] == ["Under the cursor", "Charts"]
+        assert panels[:2] == ["Charts", "Models"]
 
 
 async def test_help_is_searched_and_does_not_move_when_it_opens(tmp_path, monkeypatch):
@@ -100,3 +101,28 @@ async def test_columns_with_a_meaning_exist(tmp_path, monkeypatch):
             assert len(known) >= len(titles) - 2, (name, titles)
             sections = help_sections(driver.app.screen.VIEW, name, state, "during", table)
             assert any("Under the cursor" in section.plain for section in sections[:2])
+
+
+@pytest.mark.parametrize("view", [view for view in SCREENS if view not in ("door", "table", "row", "predict")])
+async def test_help_answers_first_for_whatever_has_the_focus(tmp_path, monkeypatch, view):
+    """Each panel of each screen: its row under the cursor, or else the panel itself, comes first."""
+    async with drive(tmp_path, monkeypatch, explained(), size=(200, 60), attach=True) as driver:
+        await driver.press("escape")
+        await driver.app.action_view(view)
+        await driver.until(lambda: view == driver.app.screen.VIEW)
+        await driver.pilot.pause()
+        screen = driver.app.screen
+        seen: set[str] = set()
+        while (focused := screen.focused) is not None and focused.id not in seen:
+            seen.add(focused.id or "")
+            await driver.press("question_mark")
+            await driver.until(lambda: isinstance(driver.app.screen, Help))
+            first = driver.app.screen._sections[0].plain
+            if isinstance(focused, Table) and focused.key is not None and focused.id != "preview":
+                assert first.startswith(("Under the cursor", "Result")), (focused.id, first)
+            else:
+                assert first.startswith(PANELS[focused.id][0]), (focused.id, first)
+            await driver.press("escape")
+            await driver.until(lambda: driver.app.screen is screen)
+            await driver.press("tab")
+        assert seen <= set(SCREENS[view]), "a panel without a help text"

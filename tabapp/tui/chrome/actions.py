@@ -24,15 +24,6 @@ STARTED: tuple[Phase, ...] = ("during", "after", "stopped", "replaying")
 ENDED: tuple[Phase, ...] = ("after", "stopped")
 STEERED_OR_ENDED: tuple[Phase, ...] = ("during", "after", "stopped")
 REPLAYING: tuple[Phase, ...] = ("replaying",)
-PHASE_TEXTS: dict[Phase, str] = {
-    "reading": "while the file is read",
-    "ready": "when the plan is ready",
-    "starting": "while a start waits",
-    "during": "during the run",
-    "after": "after the run",
-    "stopped": "after the engine has stopped",
-    "replaying": "in a replay",
-}
 
 TABS: tuple[tuple[str, View, str], ...] = (
     ("1", "run", "Run"),
@@ -323,6 +314,8 @@ ACTIONS: tuple[Action, ...] = (
            "Continue a run that has ended with more time, or with more trials if it has no time limit."),
     Action("door.clone", "n", "clone", "door", ALWAYS, "run: new run from its plan", "New",
            "Open a new Data screen on the table of the run, with all its options."),
+    Action("door.rename", "f2", "rename", "door", ALWAYS, "run: rename", "Rename",
+           "Give the run under the cursor another name. Commands find the run by it."),
     Action("door.find", "slash", "filter", "door", ALWAYS, "runs and files: find", "Find",
            "Show only runs and files that match."),
     Action("door.help", "question_mark,f1", "help", "door", ALWAYS, "help: this screen", "Help",
@@ -428,13 +421,10 @@ def has_started(state: RunState) -> bool:
 
 
 def actions_for(scope: Scope, phase: Phase | None = None) -> list[Action]:
-    """Return the actions of a screen and of all screens in list order; with a phase, only those available in it."""
-    return [
-        action
-        for action in ACTIONS
-        if (action.scope in (scope, "everywhere") or (action.scope == "replay" and phase == "replaying"))
-        and (phase is None or phase in action.phases)
-    ]
+    """Return the actions of a screen and those of all screens in list order; with a phase, only those available in it."""
+    # The door may have no run below it.
+    scopes = {scope, "door" if scope == "door" else "everywhere", "replay" if phase == "replaying" else scope}
+    return [action for action in ACTIONS if action.scope in scopes and (phase is None or phase in action.phases)]
 
 
 def bindings_for(scope: Scope) -> list[Binding]:

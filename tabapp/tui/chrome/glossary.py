@@ -43,8 +43,27 @@ CELLS: dict[str, dict[str, str]] = {
     "explanation": {
         "feature": "column of the table; ▸ is a group of correlated columns, shuffled together",
         "permut.": "how much the metric worsens when the values of the column are shuffled",
+        "permutation": "how much the metric worsens when the values of the column are shuffled",
         "±": "half of the 95 % interval over shuffles; a value below it may be chance",
         "agree": "whether attention gives the column a similar rank: ● same, ◐ near, ○ apart",
+    },
+    "slices": {
+        "where": "the rows with these values",
+        "rows": "how many rows of the table that are",
+        "error": "mean error of the ensemble on them, out of fold",
+        "wrong": "share of them that is predicted wrongly",
+        "worse by": "their error less that of all rows, shrunk toward 0 for few rows",
+        "adjusted interval": "95 % interval of that difference, widened for the number of slices; above 0, chance is unlikely",
+    },
+    "findings": {
+        "column": "column of the file, or of the training data where the file lacks it",
+        "compared with the training data": "what differs, and how its cells are read",
+    },
+    "predictions": {
+        "row": "row of the file, from 1",
+        "prediction": "what the ensemble predicts",
+        "low": "lower bound of the 90 % interval of the prediction",
+        "high": "upper bound of the 90 % interval of the prediction",
     },
     "row-columns": {
         "value": "value of the row; ✎ was changed by you",

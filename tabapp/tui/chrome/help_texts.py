@@ -11,9 +11,9 @@ SCREENS: dict[View, tuple[str, ...]] = {
     "models": ("models", "model-facts", "folds", "parameters", "pictures"),
     "tuning": ("trials", "best", "slice", "deciding", "query"),
     "explain": ("explanation", "effect", "slices", "notes"),
-    "predict": ("predict-file", "findings", "predictions"),
+    "predict": ("predict-file", "findings", "spread", "predictions"),
     "row": ("row-summary", "row-columns", "row-curve", "row-changes"),
-    "runs": ("runs", "query"),
+    "runs": ("runs", "run-preview", "query"),
     "log": ("log",),
     "diagnose": ("analyses", "result"),
     "door": ("door", "files", "query"),
@@ -214,9 +214,15 @@ PANELS: dict[str, tuple[str, str]] = {
         "are tried: levels, quantiles, and values of the sample rows. space fixes a column (■), which then keeps its value. "
         "Answered from lists the training rows with the largest weights, for models that predict from rows.",
     ),
+    "spread": (
+        "New rows over training",
+        "How the predictions of the file are distributed, and those of the training rows, each of which was predicted by models "
+        "that had not seen it. Curves that differ clearly mean that the new rows differ from those of training.",
+    ),
     "predictions": (
         "Predictions",
-        "The first predictions with the row of the file to which each belongs.",
+        "The first predictions with the row of the file to which each belongs, and the input columns beside them, the most important "
+        "first. The file named at Output has all of them. r explains the prediction of a row.",
     ),
     "runs": (
         "Runs",
@@ -224,6 +230,11 @@ PANELS: dict[str, tuple[str, str]] = {
         "resume it from its last complete fit. Opening another run lets the current one continue in the background. The Bests "
         "column shows how the best score changed. Mark two runs with space (●) and press c to compare them on the rows that both "
         "have scored.",
+    ),
+    "run-preview": (
+        "Run",
+        "The run under the cursor: how its best score changed over time, its plan, note, tags and bundle. With several marked runs of "
+        "the same metric, their curves are drawn together.",
     ),
     "door": (
         "Runs",

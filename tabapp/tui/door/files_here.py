@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,9 +48,19 @@ class FilesHere(Table):
     def __init__(self) -> None:
         super().__init__(COLUMNS, id="files", empty="No tables in this folder. Press o to choose one elsewhere.")
         self.filter = ""
+        self._files: dict[str, TableFile] = {}
+
+    def about_row(self) -> Sequence[Content]:
+        file = self._files.get(self.key or "")
+        if file is None:
+            return ()
+        runs = f", {count(file.runs, 'run')}" if file.runs else ""
+        what = "enter opens its Data screen: the columns, and a plan that ctrl+r starts."
+        return [Content.assemble((f"{file.name}, {file_size(file.size)}{runs}", "bold"), (": ", MUTED), what)]
 
     def show_files(self, files: list[TableFile]) -> None:
         """Draw files."""
+        self._files = {file.name: file for file in files}
         words = self.filter.casefold().split()
         fitting = [file for file in files if all(word in file.name.casefold() for word in words)]
         if self.filter and files:

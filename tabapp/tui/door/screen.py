@@ -16,25 +16,27 @@ from textual.widgets import Input
 
 from tabapp import __version__
 from tabapp.run.lists.description import RunDescription
-from tabapp.tui.chrome.actions import ACTIONS, MOVING_HELP, bindings_for
-from tabapp.tui.chrome.help_texts import PANELS, SCREENS
+from tabapp.run.record.state import RunState
+from tabapp.tui.chrome.actions import actions_for, bindings_for
 from tabapp.tui.content import Content
-from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.dialogs.file_choice import FileChoice
 from tabapp.tui.door.files_here import FilesHere, files_here, recent_files
 from tabapp.tui.parts.lines import ClickableLine
 from tabapp.tui.parts.table import Table
-from tabapp.tui.session import next_run
+from tabapp.tui.session import labeling, next_run
 from tabapp.tui.session.next_run import Opener
 from tabapp.tui.session.run_reader import RunReader
 from tabapp.tui.viewmodels.texts import MUTED, gibibytes, short_path
 from tabapp.tui.widgets.run_table import Runs
 
 READ_AGAIN_SECONDS = 2.0
-OWN = [action for action in ACTIONS if action.scope == "door"]
-"""Its actions: those of all screens need a run."""
-ON_RUNS = ("door.resume", "door.more", "door.clone")
+OWN = actions_for("door")
+PANEL_NAMES = {"runs": "door", "files": "files"}
+"""The help texts of its lists."""
+ON_RUNS = ("door.resume", "door.more", "door.clone", "door.rename")
 """Those that need a run under the cursor."""
+ALL_KEYS = 91
+"""Columns that show all keys; f2 is left out below."""
 TIPS = (
     "y on Data copies the command that starts the plan without a screen.",
     "q can leave a run in the background; tabapp attach returns to it.",
@@ -110,6 +112,8 @@ class Door(ModalScreen[None]):
         tables = {"Runs": self.query_one(Runs).rows, "Files": self.query_one(FilesHere).rows}
         for action in OWN:
             if action.id in ON_RUNS and (on_files or not tables["Runs"]):
+                continue
+            if action.id == "door.rename" and self.size.width < ALL_KEYS:
                 continue
             if action.id == "door.find" and all(tables.values()):
                 other = "Runs" if on_files else "Files"
@@ -191,6 +195,11 @@ class Door(ModalScreen[None]):
         if run is not None:
             next_run.clone(self._opener, run.folder)
 
+    def action_rename(self) -> None:
+        run = self._run()
+        if run is not None:
+            labeling.rename(self._opener, run, self._refresh)
+
     def action_filter(self) -> None:
         self.add_class("-filtering")
         self.query_one("#filter", Input).focus()
@@ -214,13 +223,10 @@ class Door(ModalScreen[None]):
             self._filter_kept()
 
     def action_help(self) -> None:
-        parts = [
-            Content.assemble((PANELS[name][0], "bold $primary"), "\n", PANELS[name][1]) for name in SCREENS["door"]
-        ]
-        keys = [Content.styled("Keys", "bold $primary")]
-        keys += [Content.assemble((f"{action.shown_key:>6}  ", "bold"), action.help) for action in OWN]
-        keys.append(Content.styled(f"\n{MOVING_HELP}", MUTED))
-        self.app.push_screen(Reading("Help", Content("\n\n").join([*parts, Content("\n").join(keys)])))
+        from tabapp.tui.screens.help import Help, help_sections
+
+        table = self.focused if isinstance(self.focused, Table) else self.query_one(Runs)
+        self.app.push_screen(Help(help_sections("door", PANEL_NAMES[table.id or ""], RunState(), "ready", table)))
 
     def action_leave(self) -> None:
         """Return to the run, or to the shell."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,16 +10,12 @@ from dataclasses import dataclass
 from tabapp.run.protocol import paging
 from tabapp.tui.paging.client import Pager
 from tabapp.tui.viewmodels.query import Term, number, parse
+from tabapp.tui.viewmodels.texts import are_numbers
 
 BLOCK_ROWS, BLOCK_COLUMNS = 128, 64
 MOST_BLOCKS = 32
 FIRST_ROWS = 200
 _MOST_SAMPLED = 100
-_NUMBER = re.compile(
-    r"[+−-]?[$€£¥]?\s?(\d+|\d{1,3}([.,'’\s]\d{3})+)?([.,]\d+)?(?<=\d)(e[+-]?\d+)?\s?[%$€£¥]?", re.IGNORECASE
-)
-_LEAST_NUMBERS = 0.9
-"""Share of the cells of a column that are numbers; the others may be texts such as `?` for a missing value."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +104,13 @@ class TableRows:
             max([1, *(min(40, len(row[index] or "")) for row in rows[:_MOST_SAMPLED])]) for index in range(len(names))
         ]
         known = numeric or [False] * len(names)
-        self._lay_out(names, widths, [each or _has_numbers(rows, index) for index, each in enumerate(known)])
+        self._lay_out(names, widths, [each or self._has_numbers(index) for index, each in enumerate(known)])
         self._notify()
+
+    def _has_numbers(self, column: int) -> bool:
+        """Whether the first cells of a column are numbers. It does not depend on the kind, so a column keeps its place when the
+        kinds are known, and identifiers and classes that are numbers are aligned as such."""
+        return are_numbers([row[column] for row in self._first[:_MOST_SAMPLED]])
 
     def _lay_out(self, names: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> None:
         fitting = tuple(max(width, min(40, len(name))) for name, width in zip(names, widths, strict=True))
@@ -282,14 +282,6 @@ class TableRows:
         if self._failed(reply) or not isinstance(reply, paging.Cell):
             return ""
         return reply.text or ""
-
-
-def _has_numbers(rows: Sequence[Sequence[str | None]], column: int) -> bool:
-    """Whether the first cells of a column look like numbers. It does not depend on the kind, so a column keeps its place when the
-    kinds are known, and identifiers and classes that are numbers are aligned as such."""
-    present = [cell for row in rows[:_MOST_SAMPLED] if (cell := row[column]) is not None and cell.strip()]
-    numbers = sum(_NUMBER.fullmatch(cell.strip()) is not None for cell in present)
-    return bool(present) and numbers >= _LEAST_NUMBERS * len(present)
 
 
 def _condition(term: Term) -> paging.RowCondition:

@@ -132,6 +132,10 @@ class Table(ScrollView, can_focus=True):
     """Names of the orders of a table that can be sorted; `sort` is one of them."""
     sort = ""
 
+    def about_row(self) -> Sequence[Content]:
+        """What the row under the cursor is, for the help; nothing where its cells say it."""
+        return ()
+
     class Moved(Message):
         """The cursor moved to another row."""
 

@@ -40,7 +40,8 @@ def cells_section(table: Table | None, state: RunState) -> list[Content]:
     rows = f"{state.read.rows:,}" if state.read is not None else "all"
     lines = [
         Content.styled("Under the cursor", HEAD),
-        *(_column_lines(row.key, state) if table.id == "columns" else ()),
+        *(_column_lines(row.key, state) if table.id == "columns" else _reason_lines(row.key, table, state)),
+        *table.about_row(),
     ]
     for column, cell in zip(table.columns, row.cells, strict=True):
         is_score = bool(metric) and column.title.startswith(metric)
@@ -55,6 +56,15 @@ def cells_section(table: Table | None, state: RunState) -> list[Content]:
         else [Content("\n").join([Content.styled("Result", HEAD), *verdict_lines(verdict, WIDTH)])]
     )
     return [*found, Content("\n").join(lines)] if len(lines) > 1 else found
+
+
+def _reason_lines(model: str, table: Table, state: RunState) -> list[Content]:
+    """Why a model does not run, or has ended."""
+    if table.id not in ("leaderboard", "models"):
+        return []
+    row = next((row for row in state.leaderboard if row.model == model), None)
+    reason = row.reason.rstrip(".") if row is not None and row.reason else ""
+    return [Content.assemble((row.title, "bold"), (": ", MUTED), f"{reason}.")] if row is not None and reason else []
 
 
 def _column_lines(name: str, state: RunState) -> list[Content]:

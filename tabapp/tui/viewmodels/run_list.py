@@ -66,6 +66,23 @@ def status_words(run: RunDescription) -> str:
     return f"{word} {run.share:.0%}" if run.status == "running" and run.share is not None else word
 
 
+def about_status(run: RunDescription) -> str:
+    """What the status of a run means, and the key that continues it."""
+    match run.status:
+        case "running":
+            return "It is running; enter shows it."
+        case "ok":
+            return "It is complete; enter shows its result, and + continues it with more time."
+        case "interrupted" | "stopped" if run.best is None:
+            return "It has not scored a model; r starts it again from its plan."
+        case "interrupted" | "stopped":
+            return "It has stopped before its end; r resumes it from its last complete fit."
+        case "failed":
+            return "It has failed; enter shows why."
+        case _:
+            return run.reason
+
+
 def when_text(started: float | None, now: float) -> str:
     """When a run started, in at most 12 characters: today 09:26, 24 Nov 17:02 or, in another year, 24 Nov 2025."""
     if started is None:

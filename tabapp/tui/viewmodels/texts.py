@@ -39,6 +39,13 @@ FIT_STAGES = {
 StartStage = Literal["", "waiting", "sent"]
 
 
+NUMBER = re.compile(
+    r"[+−-]?[$€£¥]?\s?(\d+|\d{1,3}([.,'’\s]\d{3})+)?([.,]\d+)?(?<=\d)(e[+-]?\d+)?\s?[%$€£¥]?", re.IGNORECASE
+)
+LEAST_NUMBERS = 0.9
+"""Share of the cells of a column of numbers that are numbers."""
+
+
 @dataclass(frozen=True)
 class ReplayPlace:
     """The place of a replay: seconds and events from its start, of how many, its speed, and whether it is paused."""
@@ -151,6 +158,12 @@ def short_range(text: str, width: int) -> str:
         ends = [_beginning(end, room) for end in (low, high)]
     spaced = " … ".join(ends)
     return spaced if len(spaced) <= width else "…".join(ends)
+
+
+def are_numbers(cells: Sequence[str | None]) -> bool:
+    """Whether the cells of a column are numbers, in whatever way they are written; some may be texts such as `?`."""
+    present = [cell.strip() for cell in cells if cell is not None and cell.strip()]
+    return bool(present) and sum(map(bool, map(NUMBER.fullmatch, present))) >= LEAST_NUMBERS * len(present)
 
 
 def _beginning(text: str, room: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 
@@ -69,6 +70,13 @@ class Checks(Table):
         """The warning under the cursor."""
         warnings = self._facts.warnings if self._facts is not None else ()
         return warnings[int(self.key)] if self.key is not None and self.key.isdigit() else None
+
+    def about_row(self) -> Sequence[Content]:
+        warning = self.warning
+        if warning is None:
+            return ()
+        remedies = " enter offers what you can do." if warning.remedies else ""
+        return [Content.assemble(warning_line(warning), f".{remedies}")]
 
     def show_schema(self, facts: ev.SchemaInferred) -> None:
         """Draw the warnings of a table."""

@@ -39,9 +39,18 @@ class Analyses(Table):
     def __init__(self) -> None:
         super().__init__(self.COLUMNS, id="analyses", header=False, empty="The analyses of the run appear here.")
         set_titles(self, "Diagnose", "enter asks · x cancels")
+        self._entries: dict[str, Entry] = {}
+
+    def about_row(self) -> Sequence[Content]:
+        entry = self._entries.get(self.key or "")
+        if entry is None:
+            return ()
+        text = entry.text or entry.note
+        return [Content.assemble((entry.title, "bold"), (": ", MUTED), text)] if text else []
 
     def show_entries(self, entries: Sequence[Entry], frame: int | None) -> None:
         """Draw the rows of a state."""
+        self._entries = {each.key: each for each in entries}
         rows: list[Row] = []
         longest = max((len(each.title) for each in entries), default=0)
         room = max(LEAST_NOTE, self.size.width - min(longest, self.size.width * 2 // 3) - 7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tabapp.run.record.state import RunState
@@ -31,6 +32,12 @@ class LogTable(Table):
         """The line under the cursor."""
         key = self.key
         return next((line for line in self._lines.lines if str(line.number) == key), None)
+
+    def about_row(self) -> Sequence[Content]:
+        line = self.line
+        if line is None:
+            return ()
+        return [Content.assemble((line.kind, STYLES.get(line.kind, "$foreground")), (": ", MUTED), line.text)]
 
     @property
     def is_at_end(self) -> bool:

@@ -48,6 +48,16 @@ class Plan(Table):
         """The field under the cursor."""
         return self._fields.get(self.key or "")
 
+    def about_row(self) -> Sequence[Content]:
+        field = self.field
+        if field is None:
+            return ()
+        option = OPTIONS[field.name]
+        words = [option.help] if option.help.endswith(".") else [f"{option.help}."]
+        words.append(f"{field.key or 'enter'} edits it.")
+        words += ["backspace restores the default."] if field.is_set else []
+        return [Content.assemble((f"{field.label}, {field.text}", "bold"), (": ", MUTED), " ".join(words))]
+
     def show_fields(self, fields: Sequence[Field], *, is_open: bool) -> None:
         """Draw the fields; those of a plan that is not open show no keys."""
         self._fields = {field.name: field for field in fields}
@@ -90,7 +100,7 @@ def _steps(field: Field, room: int) -> Content:
     return Content.assemble(("‹ ", "$primary"), shown, (" ›", "$primary"))
 
 
-class PlanNote(Panel[tuple[ev.PlanMade, Field | None]]):
+class PlanNote(Panel[tuple[ev.PlanMade, Field | None]], can_focus=False):
     """What the budget buys, and the command that starts the same run, or what the field under the cursor means."""
 
     def draw(self, facts: tuple[ev.PlanMade, Field | None], width: int, height: int) -> list[Content]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from tabapp import charts
 from tabapp.printable import one_line
@@ -17,7 +16,7 @@ from tabapp.tui.parts.grid import EMPTY
 from tabapp.tui.parts.line_chart import line_chart
 from tabapp.tui.parts.panel import Panel, set_titles
 from tabapp.tui.parts.table import Column, Row, Table
-from tabapp.tui.viewmodels.texts import MUTED, count
+from tabapp.tui.viewmodels.texts import MUTED, are_numbers, count
 
 DIGITS = 6
 LONGEST_INPUT = 20
@@ -87,8 +86,8 @@ class Predictions(Table):
         order = _by_importance(predicted.inputs, state)
         columns = [
             Column("row", "right"),
-            *(Column(one_line(name), "right") for name in predicted.columns),
-            *(Column(one_line(predicted.inputs[place]), _align(predicted.input_rows, place)) for place in order),
+            *(_column(name, predicted.preview, place) for place, name in enumerate(predicted.columns)),
+            *(_column(predicted.inputs[place], predicted.input_rows, place) for place in order),
         ]
         rows: list[Row] = []
         for number, cells in enumerate(predicted.preview, start=1):
@@ -113,11 +112,9 @@ def _by_importance(names: Sequence[str], state: RunState) -> list[int]:
     return sorted(range(len(names)), key=lambda place: (matters.get(names[place], 0.0), place))
 
 
-def _align(rows: Sequence[Sequence[str | None]], place: int) -> Literal["left", "right"]:
-    """To the right if most cells of a column are numbers."""
-    cells = [row[place] for row in rows if row[place] is not None]
-    numbers = sum(_is_number(cell) for cell in cells if cell is not None)
-    return "right" if numbers * 2 > len(cells) else "left"
+def _column(name: str, rows: Sequence[Sequence[str | None]], place: int) -> Column:
+    """A column with numbers at the right."""
+    return Column(one_line(name), "right" if are_numbers([row[place] for row in rows]) else "left")
 
 
 def _is_number(text: str) -> bool:

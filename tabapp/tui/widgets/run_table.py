@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,7 +16,16 @@ from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import set_titles
 from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.viewmodels.query import parse
-from tabapp.tui.viewmodels.run_list import FIELDS, SORTS, STATUSES, fits, in_order, status_words, when_text
+from tabapp.tui.viewmodels.run_list import (
+    FIELDS,
+    SORTS,
+    STATUSES,
+    about_status,
+    fits,
+    in_order,
+    status_words,
+    when_text,
+)
 from tabapp.tui.viewmodels.texts import MUTED, count
 
 HISTORY_WIDTH = 10
@@ -62,10 +72,19 @@ class Runs(Table):
         self._current = current
         self.sort = "newest"
         self.filter = ""
+        self._runs: dict[str, RunDescription] = {}
         self.marked: list[str] = []
         """Ids of the marked runs, the oldest mark first."""
         self.comparing: tuple[str, ...] = ()
         """Titles of the two runs that are being compared, which takes seconds; empty if none are."""
+
+    def about_row(self) -> Sequence[Content]:
+        run = self._runs.get(self.key or "")
+        if run is None:
+            return ()
+        what = Path(run.data).name or "no table"
+        lines = [Content.assemble((run.title, "bold"), (": ", MUTED), f"{what} › {run.target}. {about_status(run)}")]
+        return lines + ([Content.assemble(("Note: ", MUTED), run.labels.note)] if run.labels.note else [])
 
     def next_sort(self) -> None:
         """Sort by the next column."""
@@ -78,6 +97,7 @@ class Runs(Table):
 
     def show_runs(self, runs: list[RunDescription], unread: int) -> None:
         """Draw runs; `unread` more are being read."""
+        self._runs = {run.run: run for run in runs}
         query = parse(self.filter, FIELDS)
         if runs and self.filter:
             self.set_empty(f"No run fits “{self.filter}”.")

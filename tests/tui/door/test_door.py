@@ -7,20 +7,25 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
+from textual.widgets import Input
 
 from tabapp.errors import UsageError
+from tabapp.run.lists.description import describe_run
 from tabapp.run.options.config import RunConfig
 from tabapp.run.options.defaults import config_for
 from tabapp.run.options.settings import Settings
-from tabapp.tui.dialogs.basic import Choice, Reading
+from tabapp.tui.dialogs.basic import Ask, Choice, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice
 from tabapp.tui.door import screen
 from tabapp.tui.door.app import DoorApp
 from tabapp.tui.door.files_here import FilesHere
 from tabapp.tui.door.screen import TIPS, Door
+from tabapp.tui.screens.help import Help
 from tabapp.tui.session.opened import Opened
+from tabapp.tui.viewmodels.run_list import about_status
 from tabapp.tui.widgets.run_table import Runs
 from tests.tui import recordings
 from tests.tui.driver import NARROW, WIDE, Driver, FakeProcess, drive
@@ -209,3 +214,49 @@ async def test_all_keys_of_the_door_fit_into_80_columns(tmp_path, place):
         await driver.sees(
             "enter Open", "o Other", "r Resume", "+ More", "n New", "tab Files", "/ Find", "? Help", "q Quit"
         )
+
+
+async def test_help_at_the_door_begins_with_the_run_or_file_under_the_cursor(tmp_path, place):
+    ended_run(tmp_path / "runs", place)
+    async with at_door(tmp_path / "runs") as driver:
+        await driver.until(lambda: driver.app.screen.query_one(Runs).rows)
+        await driver.press("question_mark")
+        await driver.until(lambda: isinstance(driver.app.screen, Help))
+        first, second, *_ = driver.app.screen._sections
+        assert first.plain.startswith("Under the cursor\n")
+        assert "wine.csv › Survived. It is complete; enter shows its result, and + continues it" in first.plain
+        assert second.plain.startswith("Runs\n")
+        await driver.press("escape", "tab", "question_mark")
+        await driver.until(lambda: isinstance(driver.app.screen, Help))
+        first, second, *_ = driver.app.screen._sections
+        assert "enter opens its Data screen" in first.plain
+        assert second.plain.startswith("Files here\n")
+
+
+async def test_a_run_is_found_again_by_the_name_that_it_gets_at_the_door(tmp_path, place):
+    folder = ended_run(tmp_path / "runs", place)
+    async with at_door(tmp_path / "runs") as driver:
+        await driver.until(lambda: driver.app.screen.query_one(Runs).rows)
+        await driver.press("f2")
+        await driver.until(lambda: isinstance(driver.app.screen, Ask))
+        driver.app.screen.query_one(Input).value = "sunday"
+        await driver.press("enter")
+        await driver.sees("sunday")
+        await driver.press("slash", *"sund")
+        await driver.until(lambda: [row.key for row in driver.app.screen.query_one(Runs).rows] == [folder.run])
+
+
+@pytest.mark.parametrize(
+    ("status", "best", "words"),
+    [
+        ("running", 0.8, "It is running"),
+        ("ok", 0.8, "+ continues it"),
+        ("stopped", 0.8, "r resumes it"),
+        ("interrupted", 0.8, "r resumes it"),
+        ("stopped", None, "r starts it again"),
+        ("failed", None, "It has failed"),
+    ],
+)
+def test_the_status_of_a_run_is_said_with_the_key_that_continues_it(tmp_path, place, status, best, words):
+    folder = ended_run(tmp_path / "runs", place)
+    assert words in about_status(replace(describe_run(folder), status=status, best=best))
