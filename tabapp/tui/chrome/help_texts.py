@@ -221,8 +221,8 @@ PANELS: dict[str, tuple[str, str]] = {
     ),
     "predictions": (
         "Predictions",
-        "The first predictions with the row of the file to which each belongs, and the input columns beside them, the most important "
-        "first. The file named at Output has all of them. r explains the prediction of a row.",
+        "The first predictions with the row of the file to which each belongs, and the input columns beside them, the most "
+        "important first. The file named at Output has all of them. r explains the prediction of a row.",
     ),
     "runs": (
         "Runs",
@@ -233,8 +233,8 @@ PANELS: dict[str, tuple[str, str]] = {
     ),
     "run-preview": (
         "Run",
-        "The run under the cursor: how its best score changed over time, its plan, note, tags and bundle. With several marked runs of "
-        "the same metric, their curves are drawn together.",
+        "The run under the cursor: how its best score changed over time, its plan, note, tags and bundle. With several marked "
+        "runs of the same metric, their curves are drawn together.",
     ),
     "door": (
         "Runs",

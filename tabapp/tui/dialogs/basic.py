@@ -36,10 +36,21 @@ class Option:
     dangerous: bool = False
 
 
-class Dialog(ModalScreen[str | None]):
-    """A centered box; Escape closes it without an answer."""
+HEAD = "bold $primary"
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+q", "dismiss", show=False)]
+
+class Dialog(ModalScreen[str | None]):
+    """A centered box; Escape closes it without an answer, and F1 or ? explains it.
+
+    Attributes:
+        KEY_HELP: its keys with what they do, beside Escape.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,ctrl+q", "dismiss", show=False),
+        Binding("f1,question_mark", "help", show=False),
+    ]
+    KEY_HELP: ClassVar[Sequence[tuple[str, str]]] = ()
 
     def __init__(self, title: str) -> None:
         super().__init__()
@@ -52,9 +63,47 @@ class Dialog(ModalScreen[str | None]):
         if event.widget is self:
             self.dismiss(None)
 
+    def action_help(self) -> None:
+        """Show in full what is under the cursor, what can be typed, and the keys."""
+        parts = [self.about_row(), self.about()]
+        keys = [*self.KEY_HELP, ("esc", "Close without a change.")]
+        width = max(len(key) for key, _ in keys) + 2
+        lines = [Content.assemble((key.ljust(width), "bold"), what) for key, what in keys]
+        parts.append(Content("\n").join([Content.styled("Keys", HEAD), *lines]))
+        self.app.push_screen(Reading(f"Help · {self._title}", Content("\n\n").join(part for part in parts if part)))
+
+    def about(self) -> Content:
+        """What the dialog asks for, if its rows do not say it."""
+        return Content("")
+
+    def about_row(self) -> Content:
+        """The row under the cursor, also where it is cut."""
+        table = next(iter(self.query(Table)), None)
+        row = next((row for row in table.rows if row.key == table.key), None) if table is not None else None
+        if table is None or row is None:
+            return Content("")
+        texts = [
+            f"{column.title} {text}" if table.has_header else text
+            for column, cell in zip(table.columns, row.cells, strict=True)
+            if len(text := cell.plain.strip()) > 1
+        ]
+        return Content("\n").join([Content.styled("Under the cursor", HEAD), Content(" · ".join(texts))])
+
+
+def typing_help(hint: str) -> Content:
+    """What can be typed, from the hint in an empty line."""
+    return Content.assemble(("To type", HEAD), f"\n{hint[:1].upper()}{hint[1:]}.") if hint else Content("")
+
 
 MOST_NARROW = 60
 """Longest label and note together that fit into a narrow dialog."""
+
+
+class FilterLine(Input):
+    """A line whose first character is no question mark, which explains the dialog instead."""
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        return (key != "question_mark" or bool(self.value)) and super().check_consume_key(key, character)
 
 
 class Choice(Dialog):
@@ -68,7 +117,12 @@ class Choice(Dialog):
         Binding("down", "list('move(1)')", show=False, priority=True),
         Binding("pageup", "list('page(-1)')", show=False, priority=True),
         Binding("pagedown", "list('page(1)')", show=False, priority=True),
+        Binding("question_mark", "help", show=False, priority=True),
     ]
+    KEY_HELP = (
+        ("↑ ↓", "Move."),
+        ("enter", "Choose the option under the cursor, or the typed value where none matches."),
+    )
 
     def __init__(
         self,
@@ -87,7 +141,7 @@ class Choice(Dialog):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog", classes="choice"):
-            yield Input(placeholder=self._hint, id="typed", compact=True)
+            yield FilterLine(placeholder=self._hint, id="typed", compact=True)
             columns = [Column("", width=1), Column("name"), Column("note", flexible=True)]
             empty = "No match. Press enter to use the typed text." if self._parse else "No match."
             yield Table(columns, header=False, id="options", empty=empty)
@@ -155,6 +209,9 @@ class Choice(Dialog):
     async def action_list(self, action: str) -> None:
         await self.query_one(Table).run_action(action)
 
+    def about(self) -> Content:
+        return typing_help(self._hint)
+
 
 class Ask(Dialog):
     """Enter a text. `check` returns the answer or raises a TabappError, whose message is shown.
@@ -163,7 +220,8 @@ class Ask(Dialog):
         KEYS: the keys in its last line.
     """
 
-    KEYS: ClassVar[str] = "enter  confirm    esc  cancel"
+    KEYS: ClassVar[str] = "enter  confirm    f1  help    esc  cancel"
+    KEY_HELP = (("enter", "Confirm the text. An invalid one stays, with the reason."),)
 
     def __init__(self, title: str, message: str, value: str, check: Callable[[str], str]) -> None:
         super().__init__(title)
@@ -177,6 +235,9 @@ class Ask(Dialog):
             yield Input(self._value, id="typed", compact=True)
             yield Static("", id="problem")
             yield Static(Content.styled(self.KEYS, MUTED))
+
+    def about(self) -> Content:
+        return typing_help(self._message.rstrip(".:"))
 
     @on(Input.Submitted)
     def submit(self) -> None:
@@ -193,6 +254,8 @@ class Decision(Dialog):
     The cursor starts on the first option that is not dangerous.
     """
 
+    KEY_HELP = (("letter", "Choose the option beside it."), ("↑ ↓ enter", "Move to an option, and choose it."))
+
     def __init__(self, title: str, message: str, options: Sequence[Option], *, stay: str = "Cancel") -> None:
         super().__init__(title)
         self._message = message
@@ -208,6 +271,18 @@ class Decision(Dialog):
     def on_mount(self) -> None:
         self._fill()
         self._go_to_safe_option()
+
+    def about(self) -> Content:
+        lines = [
+            Content.assemble(
+                (f"{option.key.ljust(5)}{option.label}", "bold"), f": {option.note}" if option.note else ""
+            )
+            for option in self._options
+        ]
+        return Content("\n").join([Content(self._message), Content(""), *lines])
+
+    def about_row(self) -> Content:
+        return Content("")
 
     def ask(self, title: str, message: str, options: Sequence[Option]) -> None:
         """Replace the question after the state of the run has changed."""

@@ -40,6 +40,15 @@ class ColumnInspector(Dialog):
         Binding("up,k", "scroll(-1)", show=False),
     ]
 
+    KEY_HELP = (
+        ("K", "Change the kind of the column."),
+        ("t", "Predict the column."),
+        ("T", "Predict it too, or no longer."),
+        ("space", "Include it as a feature, or ignore it."),
+        ("n N", "Show the next or the previous column."),
+        ("↑ ↓", "Scroll."),
+    )
+
     def __init__(
         self,
         column: ev.ColumnView,
@@ -56,6 +65,10 @@ class ColumnInspector(Dialog):
         self._ask = ask
         self._facts: paging.Inspected | None = None
         self._trouble = ""
+
+    def about(self) -> Content:
+        column = self._column
+        return Content.assemble((f"{column.name}, {column.kind}", "bold"), (": ", MUTED), column.reason)
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog", classes="inspector"):

@@ -12,10 +12,10 @@ from textual.widgets import Input, Static
 
 from tabapp.errors import TabappError
 from tabapp.tui.content import Content
-from tabapp.tui.dialogs.basic import Dialog
+from tabapp.tui.dialogs.basic import Dialog, typing_help
 from tabapp.tui.viewmodels.texts import MUTED
 
-KEYS = "enter  confirm    empty  default    esc  cancel"
+KEYS = "enter  confirm    empty  default    f1  help    esc  cancel"
 Send = Callable[[Any, Callable[[str], None]], None]
 
 
@@ -27,6 +27,8 @@ class EditValue(Dialog):
         send: requests the change, and calls back with why it is refused or an empty text.
         hint: what to type, shown while nothing is.
     """
+
+    KEY_HELP = (("enter", "Confirm the value; an empty line is the default. An invalid one stays, with the reason."),)
 
     def __init__(
         self, title: str, message: str, value: str, read: Callable[[str], Any], send: Send, *, hint: str = ""
@@ -45,6 +47,9 @@ class EditValue(Dialog):
             yield Input(self._value, placeholder=self._hint, id="typed", compact=True)
             yield Static("", id="problem")
             yield Static(Content.styled(KEYS, MUTED))
+
+    def about(self) -> Content:
+        return Content("\n\n").join(part for part in (Content(self._message), typing_help(self._hint)) if part)
 
     @on(Input.Submitted)
     def submit(self) -> None:

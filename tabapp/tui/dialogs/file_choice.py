@@ -15,7 +15,7 @@ from textual.widgets import Input, Static
 
 from tabapp.printable import one_line
 from tabapp.tui.content import Content
-from tabapp.tui.dialogs.basic import Dialog
+from tabapp.tui.dialogs.basic import Dialog, FilterLine, typing_help
 from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.paths import is_file, is_folder, quoted, typed_path
 from tabapp.tui.viewmodels.texts import MUTED, file_size, keep_end, short_path
@@ -73,7 +73,13 @@ class FileChoice(Dialog):
         Binding("pageup", "list('page(-1)')", show=False, priority=True),
         Binding("pagedown", "list('page(1)')", show=False, priority=True),
         Binding("tab", "complete", show=False, priority=True),
+        Binding("question_mark", "help", show=False, priority=True),
     ]
+    KEY_HELP = (
+        ("↑ ↓", "Move."),
+        ("tab", "Complete the typed path with the name under the cursor; a folder opens."),
+        ("enter", "Use the typed file, or the one under the cursor."),
+    )
 
     def __init__(self, title: str, recent: Sequence[tuple[Path, str]]) -> None:
         super().__init__(title)
@@ -81,7 +87,7 @@ class FileChoice(Dialog):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog", classes="choice files"):
-            yield Input(placeholder="type a path · tab completes · ↑ ↓ choose", id="typed", compact=True)
+            yield FilterLine(placeholder="type a path · tab completes · ↑ ↓ choose", id="typed", compact=True)
             columns = [Column("name", flexible=True), Column("note", "right")]
             yield Table(columns, header=False, id="options", empty="There is no such file or folder.")
             yield Static("", id="problem")
@@ -119,6 +125,9 @@ class FileChoice(Dialog):
         if table.rows:
             table.move_to_key(table.rows[0].key)
         self.query_one("#problem", Static).update("")
+
+    def about(self) -> Content:
+        return typing_help("a path; the list shows the tables and folders that it begins")
 
     def action_complete(self) -> None:
         key = self.query_one(Table).key

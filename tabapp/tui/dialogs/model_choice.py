@@ -59,6 +59,15 @@ class ModelChoice(Dialog):
         Binding("equals_sign", "fix", show=False, priority=True),
     ]
 
+    KEY_HELP = (
+        ("space", "Include the model under the cursor, or leave it out."),
+        ("a n", "Include all models that this table allows, or none."),
+        ("→ ←", "Show or hide the presets of the model."),
+        ("i ?", "Show the page of the model: paper, hyperparameters, and when it works well."),
+        ("=", "Fix hyperparameters of the model."),
+        ("enter", "Use these models."),
+    )
+
     def __init__(self, models: Sequence[Known], fixed: Callable[[], Mapping[str, str]], fix: Fix) -> None:
         super().__init__("Models")
         self._fixed = fixed
@@ -97,6 +106,9 @@ class ModelChoice(Dialog):
         table.styles.height = min(len(shown) + 1, max(6, self.size.height - 8))
         table.show([self._row(model) for model in shown])
         self._explain()
+
+    def about(self) -> Content:
+        return Content(f"Why not: {self._model.reason}" if self._model is not None and self._model.reason else "")
 
     @on(Table.Moved)
     def _explain(self) -> None:
@@ -181,6 +193,7 @@ class ModelChoice(Dialog):
             join_record(f"{name}={value}" for name, value in owned.items()) if owned else "",
             lambda text: self._read(model.name, text),
             self._send,
+            hint="NAME=VALUE such as max_depth=6",
         )
         self.app.push_screen(dialog, lambda _: self._fill())
 

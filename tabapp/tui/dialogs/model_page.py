@@ -19,7 +19,7 @@ class ModelPage(Dialog):
     """Shows a page that another process writes, which may load the plugin of the model."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,enter,i,question_mark", "dismiss", show=False),
+        Binding("q,enter,i,question_mark,f1", "dismiss", show=False),
         Binding("j,down", "scroll(1)", show=False),
         Binding("k,up", "scroll(-1)", show=False),
     ]

@@ -65,7 +65,7 @@ def column_row(
             Content.styled(*MARKS.get(role, ("?", ""))),
             Content.styled(column.name, style),
             Content.styled(kind, MUTED if role == "ignore" else ""),
-            Content.styled(f"{missing:.1%}", "$warning" if missing > 0.5 else MUTED),
+            Content.styled("100%" if missing >= 0.9995 else f"{missing:.1%}", "$warning" if missing > 0.5 else MUTED),
             Content.styled(f"{column.unique:,}", MUTED),
             Content.styled("" if association is None else f"{association:.2f}", MUTED),
             Content.styled(charts.histogram(column.histogram, SHAPE_WIDTH), MUTED if role == "ignore" else "$primary"),

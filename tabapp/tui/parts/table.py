@@ -132,6 +132,11 @@ class Table(ScrollView, can_focus=True):
     """Names of the orders of a table that can be sorted; `sort` is one of them."""
     sort = ""
 
+    @property
+    def has_header(self) -> bool:
+        """Whether a line with the titles of the columns is shown."""
+        return bool(self._header)
+
     def about_row(self) -> Sequence[Content]:
         """What the row under the cursor is, for the help; nothing where its cells say it."""
         return ()

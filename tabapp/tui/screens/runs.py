@@ -201,6 +201,11 @@ class RunsView(RunView):
         if len(runs) < 2:
             self.warn("Mark two runs with space, or mark one and move the cursor to another.")
             return
+        empty = next((run for run in runs if run.best is None), None)
+        if empty is not None:
+            how = "Wait for its first score." if empty.status == "running" else "Move to it and press r to resume it."
+            self.warn(f"{empty.title} has no score to compare yet. {how}")
+            return
         self.run_worker(self._compare(runs), group="compare", exclusive=True, exit_on_error=False)
 
     async def _compare(self, runs: list[RunDescription]) -> None:

@@ -137,7 +137,11 @@ class ExportDialog(Ask):
     """Asks for a path. Tab instead of Enter asks for the kind of bundle, too."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "choose_kind", show=False, priority=True)]
-    KEYS = "enter  export    tab  smaller or faster    esc  cancel"
+    KEYS = "enter  export    tab  smaller or faster    f1  help    esc  cancel"
+    KEY_HELP = (
+        ("enter", "Write the bundle to the path."),
+        ("tab", "Write a smaller or faster bundle there: choose among its forms, with their score, size and speed."),
+    )
     wants_kinds = False
 
     def action_choose_kind(self) -> None:

@@ -74,7 +74,7 @@ def about_status(run: RunDescription) -> str:
         case "ok":
             return "It is complete; enter shows its result, and + continues it with more time."
         case "interrupted" | "stopped" if run.best is None:
-            return "It has not scored a model; r starts it again from its plan."
+            return "It has not scored a model; r starts it, and n opens its plan."
         case "interrupted" | "stopped":
             return "It has stopped before its end; r resumes it from its last complete fit."
         case "failed":

@@ -253,7 +253,7 @@ async def test_a_run_is_found_again_by_the_name_that_it_gets_at_the_door(tmp_pat
         ("ok", 0.8, "+ continues it"),
         ("stopped", 0.8, "r resumes it"),
         ("interrupted", 0.8, "r resumes it"),
-        ("stopped", None, "r starts it again"),
+        ("stopped", None, "n opens its plan"),
         ("failed", None, "It has failed"),
     ],
 )

@@ -14,7 +14,7 @@ from tabapp.tui.dialogs import model_page
 from tabapp.tui.dialogs.column_inspector import ColumnInspector
 from tabapp.tui.dialogs.edit_value import EditValue
 from tabapp.tui.paging.client import Pager
-from tabapp.tui.parts.columns import Columns
+from tabapp.tui.parts.columns import Columns, column_row, columns_for
 from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.session.plan import exchange, presets
@@ -559,3 +559,12 @@ def test_a_check_whose_keys_change_the_plan_names_no_option(action, shown):
     assert without_options(warning).action == shown
     alone = msgspec.structs.replace(warning, remedies=())
     assert without_options(alone).action == action
+
+
+@pytest.mark.parametrize(("missing", "shown"), [(891, "100%"), (890, "99.9%"), (0, "0.0%")])
+def test_the_share_of_missing_cells_fits_into_its_column(missing, shown):
+    column = msgspec.structs.replace(recordings.schema().columns[0], missing=missing)
+    row = column_row(column, 891, {}, (), None)
+    titles = [each.title for each in columns_for(8, 80, associated=False)]
+    assert row.cells[titles.index("miss")].plain == shown
+    assert len(shown) <= columns_for(8, 80, associated=False)[titles.index("miss")].width

@@ -239,6 +239,23 @@ async def test_runs_that_cannot_be_compared_give_a_sentence_that_stays(tmp_path,
         await driver.sees("3 runs")
 
 
+async def test_a_run_without_a_score_is_not_compared_and_the_key_that_resumes_it_is_said(tmp_path, monkeypatch):
+    done, _ = other_runs(tmp_path)
+    unscored = recordings.make_run(done.path.parent, "unscored.csv")
+    recordings.Recorder(unscored).write(*recordings.opening())
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True, engine_runs=False) as driver:
+        await driver.press("escape")
+        await at_runs(driver, 4)
+        await put_cursor_on(driver, done)
+        await driver.press("space")
+        await put_cursor_on(driver, unscored)
+        await driver.press("c")
+        await driver.until(
+            lambda: any("has no score to compare yet. Move to it and press r" in toast for toast in driver.toasts())
+        )
+        assert not isinstance(driver.app.screen, Reading)
+
+
 async def test_a_replay_shows_the_run_and_sends_no_command(tmp_path):
     folder = recordings.make_run(tmp_path, "adult.csv")
     recordings.Recorder(folder).write(*recordings.finished())
