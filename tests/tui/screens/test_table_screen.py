@@ -97,8 +97,9 @@ async def test_searching_goes_from_place_to_place(tmp_path, monkeypatch, file):
 async def test_the_tab_of_the_data_screen_closes_the_table(tmp_path, monkeypatch, file):
     async with drive(tmp_path, monkeypatch, recordings.opening()[:2], data=str(file)) as driver:
         await open_table(driver)
-        await driver.press("1", "2")
-        assert isinstance(driver.app.screen, WholeTable)
+        await driver.app.action_view("run")
+        await driver.press("2")
+        await driver.until(lambda: isinstance(driver.app.screen, WholeTable))
         await driver.press("2")
         await driver.until(lambda: isinstance(driver.app.screen, DataView))
 
