@@ -11,6 +11,7 @@ from tabapp.run.protocol import paging
 from tabapp.run.record import events as ev
 from tabapp.run.record.records import RemedyView
 from tabapp.tui.dialogs import model_page
+from tabapp.tui.dialogs.basic import Choice
 from tabapp.tui.dialogs.column_inspector import ColumnInspector
 from tabapp.tui.dialogs.edit_value import EditValue
 from tabapp.tui.paging.client import Pager
@@ -568,3 +569,37 @@ def test_the_share_of_missing_cells_fits_into_its_column(missing, shown):
     titles = [each.title for each in columns_for(8, 80, associated=False)]
     assert row.cells[titles.index("miss")].plain == shown
     assert len(shown) <= columns_for(8, 80, associated=False)[titles.index("miss")].width
+
+
+async def test_a_proposed_text_is_replaced_by_what_is_typed(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+        driver.folder.save_config(msgspec.structs.replace(driver.folder.config(), trials=17))
+        await driver.write(recordings.plan(trials=17))
+        await go_to(driver, "trials")
+        await driver.press("enter")
+        await driver.until(lambda: isinstance(driver.app.screen, EditValue))
+        line = driver.app.screen.query_one(Input)
+        await driver.until(lambda: line.has_focus)
+        assert line.value == "17"
+        await driver.press("5")
+        await driver.until(lambda: line.value == "5")
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_the_explanation_of_a_metric_can_be_read_whole(tmp_path, monkeypatch, size):
+    async with drive(tmp_path, monkeypatch, recordings.opening(), size=size) as driver:
+        long = max(driver.app.snapshot().state.plan.metrics, key=lambda metric: len(metric.description))
+        await driver.press("m")
+        await driver.until(lambda: isinstance(driver.app.screen, Choice))
+        driver.app.screen.query_one(Table).move_to_key(long.name)
+        await driver.pilot.pause()
+        words = long.description.split()
+        await driver.sees(" ".join(words[:3]), " ".join(words[-2:]))
+
+
+async def test_a_target_that_was_taken_back_is_not_the_last_word_of_the_events(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+        await driver.write(recordings.plan(targets=("Survived", "Age")), recordings.plan())
+        last = driver.app.snapshot().state.feed[-1]
+        assert "Age" not in last.text
+        assert "Survived" in last.text
