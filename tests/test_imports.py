@@ -208,6 +208,22 @@ import_for_prediction(["k_neighbors"], with_texts=True)
     assert "scipy.stats" not in modules
 
 
+def test_no_garbage_is_collected_among_what_a_prediction_imports():
+    loaded_by(
+        """
+import gc
+from tabapp.models.lean_imports import import_for_prediction
+def n_collections():
+    return sum(each["collections"] for each in gc.get_stats())
+
+before = n_collections()
+import_for_prediction(["k_neighbors"])
+assert n_collections() < before + 20 and gc.isenabled()
+assert gc.get_freeze_count() > 100_000 and len(gc.get_objects()) < 1_000
+"""
+    )
+
+
 def test_what_was_left_out_is_imported_when_it_is_used():
     loaded_by(
         """
