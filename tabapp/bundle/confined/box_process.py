@@ -29,9 +29,15 @@ SMALL_REPLY = 2**16
 _CHUNK = 2**20
 _UNSEEN_SECONDS = 2.0
 _NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
-_ARENA_KIB = 2**16
-"""mimalloc, which CatBoost contains, reserves 1 GiB of address space at once by default. Linux counts it as private memory, most of
-what a bundle with a few boosters is allowed."""
+_MEMORY = {
+    # In KiB. mimalloc, which CatBoost contains, reserves 1 GiB of address space at once by default. Linux counts it as private
+    # memory, most of what a bundle with a few boosters is allowed.
+    "MIMALLOC_ARENA_RESERVE": str(2**16),
+    # Bytes of a block, and of free memory, that the C library keeps. By default it returns large blocks, which Linux clears for
+    # the next operation: half of the time of a retrieval network.
+    "MALLOC_MMAP_THRESHOLD_": str(2**25),
+    "MALLOC_TRIM_THRESHOLD_": str(2**27),
+}
 _ADVICE = "The bundle may be damaged or malicious; get it again from a source that you trust."
 _ERRORS: dict[str, type[TabappError]] = {"bundle": BundleError, "data": DataError, "usage": UsageError}
 _REPLIES = msgspec.msgpack.Decoder(messages.AnyReply)
@@ -47,10 +53,9 @@ def environment(scratch: Path, device: str) -> dict[str, str]:
     """
     places = {name: str(scratch) for name in ("TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR")}
     plugins = {"TABAPP_PLUGINS_DIR": str(plugin_folder()), place.FOLDER_VARIABLE: str(place.folder())}
-    memory = {"MIMALLOC_ARENA_RESERVE": str(_ARENA_KIB)}
     # Threads that wait for each other by spinning take the processors from those they wait for on a busy machine.
     threads = {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive"), "JOBLIB_MULTIPROCESSING": "0"}
-    return {**plain_environment(), **places, **plugins, **memory, **threads, **(_NO_GPU if device == "cpu" else {})}
+    return {**_MEMORY, **plain_environment(), **places, **plugins, **threads, **(_NO_GPU if device == "cpu" else {})}
 
 
 class BoxProcess:

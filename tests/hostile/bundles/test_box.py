@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -209,3 +210,23 @@ def test_catboost_leaves_the_allowed_memory_to_the_other_models(tmp_path):
         cwd=tmp_path,
     )
     assert int(found.stdout) < limits.load_memory(0) / 2
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries do not read the variables")
+def test_the_process_reuses_the_memory_of_large_blocks(tmp_path, monkeypatch):
+    for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
+        monkeypatch.delenv(name, raising=False)
+    code = """
+import mmap, resource
+for _ in range(10):
+    blocks = [b"x" * 2**24 for _ in range(4)]
+    blocks.clear()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt * mmap.PAGESIZE)
+"""
+
+    def touched_bytes(environment):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+        return int(done.stdout)
+
+    # 40 blocks of 16 MiB, of which four exist at a time.
+    assert touched_bytes(box_process.environment(tmp_path, "cpu")) < touched_bytes(dict(os.environ)) - 400e6
