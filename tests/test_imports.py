@@ -208,6 +208,20 @@ import_for_prediction(["k_neighbors"], with_texts=True)
     assert "scipy.stats" not in modules
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not list the open libraries")
+def test_the_libraries_of_torch_open_before_its_import():
+    loaded_by(
+        """
+from pathlib import Path
+from tabapp.models.lean_imports import _open_torch
+_open_torch()
+assert "torch" not in sys.modules and "libtorch_cpu" in Path("/proc/self/maps").read_text()
+import torch
+assert (torch.ones(2, 2) @ torch.ones(2, 2)).tolist() == [[2.0, 2.0], [2.0, 2.0]]
+"""
+    )
+
+
 def test_no_garbage_is_collected_among_what_a_prediction_imports():
     loaded_by(
         """

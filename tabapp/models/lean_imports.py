@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 import sys
 from collections.abc import Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from tabapp.models import registry
 from tabapp.models.contract import Plugin
-from tabapp.models.stated import BOOSTERS
+from tabapp.models.stated import BOOSTERS, stated_libraries
 
 LEAN = (*sorted(BOOSTERS), "optuna.importance", "sklearn")
 OPTIONAL = ("dask", "graphviz", "IPython", "ipywidgets", "matplotlib", "pandas", "plotly", "pyarrow", "sklearn")
@@ -43,11 +47,29 @@ def import_for_prediction(models: Iterable[str], *, with_texts: bool = False) ->
     """
     models = list(models)
     lean = registry.are_built_in(models)
-    with kept_for_good(), _postponed(POSTPONED) if lean else nullcontext():
-        plugins = [plugin for model in models if (plugin := registry.find(model).plugin) is not None]
-        packages = dict.fromkeys(package for plugin in plugins for package in _packages(plugin))
-        import_packages([*packages, *(FOR_TEXTS if with_texts else ())], lean=lean)
+    networks = [model for model in models if stated_libraries(model) == "torch"]
+    others = [model for model in models if model not in networks]
+    plugins: list[Plugin] = []
+    with kept_for_good(), ThreadPoolExecutor(1) as pool, _postponed(POSTPONED) if lean else nullcontext():
+        if networks:
+            # Where it fails, the import of torch reports why.
+            pool.submit(_open_torch)
+        for group, more in (others, FOR_TEXTS if with_texts else ()), (networks, ()):
+            found = [plugin for model in group if (plugin := registry.find(model).plugin) is not None]
+            packages = dict.fromkeys(package for plugin in found for package in _packages(plugin))
+            import_packages([*packages, *more], lean=lean)
+            plugins += found
     return plugins
+
+
+def _open_torch() -> None:
+    """Open the native libraries of torch in the order in which importing it opens them, while Python imports something else."""
+    spec = find_spec("torch")
+    assert spec is not None
+    assert spec.origin is not None
+    for name, mode in ("libtorch_global_deps", ctypes.RTLD_GLOBAL), ("libtorch_cpu", ctypes.DEFAULT_MODE):
+        for library in Path(spec.origin).with_name("lib").glob(f"{name}.*"):
+            ctypes.CDLL(str(library), mode)
 
 
 @contextmanager
