@@ -225,8 +225,7 @@ class Trees:
 
     def _total(self, X: Float32, n_groups: int) -> npt.NDArray[np.float64]:
         n_rows, n_columns = X.shape
-        flat, missing = X.ravel(), np.isnan(X).ravel()
-        some_missing = bool(missing.any())
+        flat, some_missing = X.ravel(), bool(np.isnan(X).any())
         offsets = np.arange(n_rows) * n_columns
         total = np.zeros((n_rows, n_groups, self.value.shape[1]))
         step = max(1, BLOCK // max(n_rows, 1) // n_groups) * n_groups
@@ -236,10 +235,11 @@ class Trees:
             # The walks that have not reached a leaf: their node, the start of their row, and their place in `reached`.
             node, start, place = reached, np.tile(offsets, len(roots)), np.arange(len(reached))
             while len(node):
-                cell = start + self.feature.take(node)
-                right = flat.take(cell) > self.threshold.take(node)
+                value = flat.take(start + self.feature.take(node))
+                right = value > self.threshold.take(node)
                 if some_missing:
-                    right |= missing.take(cell) & ~self.missing_left.take(node)
+                    missing = np.flatnonzero(np.isnan(value))
+                    right[missing] = ~self.missing_left.take(node.take(missing))
                 node = self.left.take(node) + right
                 at_leaf = self.is_leaf.take(node)
                 n_at_leaf = np.count_nonzero(at_leaf)
