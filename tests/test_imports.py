@@ -174,6 +174,11 @@ def test_deep_model_imports_no_booster(model):
     assert not modules & set(BOOSTERS)
 
 
+def test_the_process_of_a_bundle_starts_before_numeric_libraries_are_imported():
+    modules = loaded_by("import tabapp.bundle.confined.early_start, tabapp.bundle.files.targets")
+    assert not modules & {*NUMERIC_LIBRARIES, "tabapp.metrics"}
+
+
 def test_predicting_with_boosters_imports_no_pandas_and_no_scikit_learn():
     modules = loaded_by(
         """

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tabapp import metrics
+from tabapp.ensemble.calibration import Calibration
 from tabapp.ensemble.sampling import sample_rows
-from tabapp.ensemble.scaling import Calibration, fit_scaling
+from tabapp.ensemble.scaling import fit_scaling
 from tabapp.ensemble.temperature import fit_temperature, tempered
 from tabapp.policy import POLICY, Policy
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from tabapp import metrics
+from tabapp.ensemble.calibration import Calibration, ClassScaling
 from tabapp.ensemble.sampling import sample_rows
 from tabapp.ensemble.temperature import HIGHEST, LOWEST, N_PARTS, tempered
 from tabapp.policy import POLICY, Policy
@@ -28,24 +28,10 @@ MAX_CELLS = 500_000
 """More than a temperature uses, since many classes have many numbers: 16,000 rows of 26 classes take about a second."""
 
 
-class ClassScaling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Each probability is raised to the power of its class and multiplied by its factor; those of a row are then normalized.
-
-    Attributes:
-        powers, factors: one per class, above 0.
-    """
-
-    powers: tuple[float, ...]
-    factors: tuple[float, ...]
-
-    def of_mean(self, temperature: float) -> ClassScaling:
-        """The scaling of probabilities whose temperature is the given multiple of those that the scaling was fitted on."""
-        powers = np.clip(np.asarray(self.powers) / temperature, LEAST_POWER, MOST_POWER)
-        return ClassScaling(tuple(powers.round(4).tolist()), self.factors)
-
-
-Calibration = float | ClassScaling
-"""How probabilities are calibrated: with a temperature, or with a scaling by class."""
+def of_mean(scaling: ClassScaling, temperature: float) -> ClassScaling:
+    """The scaling of probabilities whose temperature is the given multiple of those that the scaling was fitted on."""
+    powers = np.clip(np.asarray(scaling.powers) / temperature, LEAST_POWER, MOST_POWER)
+    return ClassScaling(tuple(powers.round(4).tolist()), scaling.factors)
 
 
 def scaled(probabilities: Array, scaling: ClassScaling) -> Array:

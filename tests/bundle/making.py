@@ -17,7 +17,7 @@ from tabapp.data.infer import infer_schema
 from tabapp.data.typed import encode_target, typed_frame
 from tabapp.discovery import Found
 from tabapp.engine.fit.features import recipe_id
-from tabapp.ensemble.scaling import ClassScaling
+from tabapp.ensemble.calibration import ClassScaling
 from tabapp.features.prepare import FeaturePreparer, recipe_for
 from tabapp.models import registry
 from tabapp.models.contract import FitContext

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tabapp import metrics
+from tabapp.ensemble.calibration import ClassScaling
 from tabapp.ensemble.greedy import cross_fitted
-from tabapp.ensemble.scaling import ClassScaling, calibrated, fit_scaling, scaled
+from tabapp.ensemble.scaling import calibrated, fit_scaling, of_mean, scaled
 from tabapp.ensemble.temperature import fit_temperature, tempered
 from tests.ensemble.test_temperature import labeled
 
@@ -48,8 +49,8 @@ def test_the_scaling_of_a_temperature_is_its_power():
     np.testing.assert_allclose(scaled(probabilities, scaling), tempered(probabilities, 0.8), rtol=1e-9)
     np.testing.assert_array_equal(calibrated(probabilities, 0.8), tempered(probabilities, 0.8))
     np.testing.assert_array_equal(calibrated(probabilities, scaling), scaled(probabilities, scaling))
-    np.testing.assert_allclose(scaled(probabilities, scaling.of_mean(0.5)), tempered(probabilities, 0.4), rtol=1e-9)
-    assert ClassScaling((3.0, 0.3), (1.0, 1.0)).of_mean(0.5).powers == (4.0, 0.6)
+    np.testing.assert_allclose(scaled(probabilities, of_mean(scaling, 0.5)), tempered(probabilities, 0.4), rtol=1e-9)
+    assert of_mean(ClassScaling((3.0, 0.3), (1.0, 1.0)), 0.5).powers == (4.0, 0.6)
 
 
 def test_calibrated_probabilities_and_few_rows_have_no_scaling_that_matters():

@@ -20,7 +20,8 @@ from tabapp.bundle.files.records import Candidate
 from tabapp.bundle.prediction.load import LoadedBundle, load_bundle
 from tabapp.bundle.prediction.local import LocalPredictor
 from tabapp.data.schema import Schema
-from tabapp.ensemble.scaling import Calibration, ClassScaling, calibrated
+from tabapp.ensemble.calibration import Calibration, ClassScaling
+from tabapp.ensemble.scaling import calibrated
 from tabapp.errors import UsageError
 from tabapp.models.contract import FittedModel
 

@@ -21,7 +21,7 @@ from tabapp.bundle.files.records import IntervalScale
 from tabapp.bundle.prediction.load import LoadedBundle, load_bundle
 from tabapp.bundle.prediction.local import LocalPredictor
 from tabapp.data.schema import Schema
-from tabapp.ensemble.scaling import ClassScaling
+from tabapp.ensemble.calibration import ClassScaling
 from tabapp.errors import UsageError
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN
 from tabapp.features.columns import BooleanStep, CategoricalStep, NumericStep

@@ -27,7 +27,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from tabapp.ensemble.scaling import Calibration, ClassScaling
+from tabapp.ensemble.calibration import Calibration, ClassScaling
 from tabapp.task import Task
 from tabapp.weights.pretrained import UsedWeights
 

@@ -40,7 +40,7 @@ from tabapp.bundle.prediction.intervals import Intervals
 from tabapp.bundle.prediction.load import EXACT, load_bundle
 from tabapp.bundle.prediction.local import load_predictor
 from tabapp.data.schema import Schema
-from tabapp.ensemble.scaling import Calibration, ClassScaling
+from tabapp.ensemble.calibration import Calibration, ClassScaling
 from tabapp.errors import BundleError
 from tabapp.models import registry
 from tabapp.models.contract import FittedModel

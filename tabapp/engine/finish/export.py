@@ -30,7 +30,7 @@ from tabapp.engine.finish.thresholds import threshold_for
 from tabapp.engine.loop.board import Selected, select_ensemble
 from tabapp.engine.plan.write_rows import read_sample
 from tabapp.ensemble.averaging import NO_AVERAGING
-from tabapp.ensemble.scaling import Calibration
+from tabapp.ensemble.calibration import Calibration
 from tabapp.errors import UsageError, option
 from tabapp.files import read_regular, write_bytes
 from tabapp.models.contract import Floats

@@ -23,8 +23,9 @@ from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.schedule.competition import Competition
 from tabapp.engine.schedule.gains import gain_over
 from tabapp.ensemble.averaging import NO_AVERAGING, Averaging
+from tabapp.ensemble.calibration import Calibration, ClassScaling
 from tabapp.ensemble.greedy import cross_fitted
-from tabapp.ensemble.scaling import Calibration, ClassScaling
+from tabapp.ensemble.scaling import of_mean
 from tabapp.ensemble.temperature import HIGHEST, LOWEST
 from tabapp.models import registry
 from tabapp.models.contract import Floats
@@ -84,7 +85,7 @@ class Selected:
     def calibration_of_mean(self) -> Calibration | None:
         """The calibration of the mean of the fold models, for new rows; None for none."""
         if isinstance(self.calibration, ClassScaling):
-            return self.calibration.of_mean(self.averaging.temperature)
+            return of_mean(self.calibration, self.averaging.temperature)
         if self.blend.ndim == 1:
             return None
         value = (self.calibration or 1.0) * self.averaging.temperature

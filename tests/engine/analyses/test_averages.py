@@ -13,7 +13,8 @@ from tabapp.engine.analyses.averages import averaging_of_ensemble
 from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.engine.loop.board import select_ensemble
 from tabapp.ensemble.averaging import NO_AVERAGING, Averaging, averaging_of
-from tabapp.ensemble.scaling import ClassScaling
+from tabapp.ensemble.calibration import ClassScaling
+from tabapp.ensemble.scaling import of_mean
 from tests.engine.finished_runs import make_run
 from tests.tables import write_mixed, write_shops
 
@@ -73,7 +74,7 @@ def test_an_ensemble_gets_the_score_and_the_temperature_of_the_mean(classes: Fin
     assert averaged.score.value == pytest.approx(0.9 * selected.score.value)
     assert averaged.score.low < averaged.score.value < averaged.score.high
     if isinstance(selected.calibration, ClassScaling):
-        assert averaged.calibration_of_mean == selected.calibration.of_mean(0.8)
+        assert averaged.calibration_of_mean == of_mean(selected.calibration, 0.8)
     else:
         assert averaged.calibration_of_mean == pytest.approx(0.8 * (selected.calibration or 1.0), abs=1e-4)
     assert averaged.calibration == selected.calibration
