@@ -135,7 +135,7 @@ def _tokens_forward(
 
 @triton.jit(do_not_specialize=["total", "tokens", "in_tile"])
 def _tokens_backward(
-    packed, factors, dout, dpacked, dfactors, total, tokens, in_tile,
+    packed, factors, dattended, dpacked, dfactors, total, tokens, in_tile,
     HEADS: tl.constexpr, D: tl.constexpr, TILE: tl.constexpr, EPS: tl.constexpr,
 ):  # fmt: skip
     head, tile = tl.program_id(0) % HEADS, tl.program_id(0) // HEADS
@@ -150,7 +150,7 @@ def _tokens_backward(
     v = tl.load(packed + offset + 2 * HEADS * D, kept, 0.0)
     factor = tl.load(factors + head)
     products, weights = _row_scores(q.to(dtype), k.to(dtype), factor, tokens, TILE)
-    gradient = tl.load(dout + place[:, None] * (HEADS * D) + head * D + d, kept, 0.0)
+    gradient = tl.load(dattended + place[:, None] * (HEADS * D) + head * D + d, kept, 0.0)
     dv = tl.dot(tl.trans(weights.to(dtype)), gradient)
     dweights = tl.dot(gradient, tl.trans(v))
     dscores = weights * (dweights - tl.sum(dweights * weights, 1)[:, None])
@@ -185,11 +185,11 @@ class TokenAttention(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, dout: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, dattended: Tensor) -> tuple[Tensor, Tensor]:
         packed, factors = ctx.saved_tensors
         dpacked = torch.empty_like(packed)
         dfactors = torch.empty(ctx.tiles, len(factors), dtype=torch.float32, device=packed.device)
-        _tokens_backward[(dfactors.numel(),)](packed, factors, dout.contiguous(), dpacked, dfactors, *ctx.sizes)
+        _tokens_backward[(dfactors.numel(),)](packed, factors, dattended.contiguous(), dpacked, dfactors, *ctx.sizes)
         return dpacked, dfactors.sum(0)
 
 
