@@ -42,6 +42,7 @@ _GROUPS = {
     "<=": "≤",
     ">=": "≥",
     "1/8": "⅛",
+    "EUR": "€",
     "\\n": "⏎",
 }
 _SIGNS = {sign: plain for plain, signs in _GROUPS.items() for sign in signs}

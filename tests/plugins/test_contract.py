@@ -22,7 +22,7 @@ from tabapp.features.arrays import Table
 from tabapp.models import registry
 from tabapp.models.checks import suite
 from tabapp.models.checks.subject import Skipped, Subject, Trained
-from tabapp.models.checks.suite import CHECKS, TASKS, run_checks
+from tabapp.models.checks.suite import CHECKS, run_checks
 from tabapp.models.contract import Cost, FeatureRecipe, FitStopped, FittedModel, Params, Plugin, RowNeighbors
 from tabapp.task import Task
 from tests.plugins.tables import make_table, smaller
@@ -30,10 +30,14 @@ from tests.plugins.tables import make_table, smaller
 NAMES = [name for name in registry.names() if registry.find(name).reason is None]
 SKIPPED = {
     "tab_transformer": {"numeric columns only"},
+    "prior_fitted": {"large offset of the target", "can be stopped", "row weights"},
 }
 """Checks that do not apply to a model. Every model may skip checks with fewer than 400 rows and checks of cells that its recipe
 fills."""
 
+NETWORKS = {name for name in NAMES if registry.get(name).uses_device} | {"prior_fitted"}
+TAKE_TURNS = {"k_neighbors", "prior_fitted"}
+"""Models of which one thread predicts at a time."""
 USE_IS_KNOWN = {
     "catboost", "extra_trees", "hist_gradient_boosting", "lightgbm", "linear", "random_forest", "xgboost",
 }  # fmt: skip
@@ -89,11 +93,13 @@ def combinations() -> Iterator[object]:
     has only the checks of what is special in it. All other combinations are marked slow.
     """
     for place, name in enumerate(NAMES):
-        is_network = registry.get(name).uses_device
+        is_network = name in NETWORKS
         groups = [*FAMILIES, *(COMMON_CHECKS if is_network else ())]
         skipped = {check for group in groups for i, check in enumerate(group) if i != place % len(group)}
         if name != "lightgbm":
             skipped.add("memory within the estimate")
+        if name == "prior_fitted":
+            skipped.add("predictions in threads")
         if name == "dcap":
             # Its defaults take ten times as long as those of other networks.
             skipped |= {check for check, _ in CHECKS if check.startswith("learns")}
@@ -113,7 +119,8 @@ def test_built_in_model_passes_check(name: str, check: str, function: Callable[[
     try:
         function(subject_of(name))
     except Skipped as reason:
-        if check == "missing numbers" or check.startswith(("few rows", "memory")):
+        missing_task = any(f": {task}" in check for task in {*TASKS} - {*registry.get(name).tasks})
+        if missing_task or check == "missing numbers" or check.startswith(("few rows", "memory")):
             pytest.skip(str(reason))
         if check not in SKIPPED.get(name, set()):
             pytest.fail(f"skipped: {reason}")
@@ -467,15 +474,14 @@ def demand_equal_importances(trained: Trained) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_importances_do_not_depend_on_the_threads(name: str) -> None:
     trained = subject_of(name).large()
-    assert trained.model.thread_safe is (name != "k_neighbors")
+    assert trained.model.thread_safe is (name not in TAKE_TURNS)
     if name == "lightgbm":
         assert trained.model.booster.num_trees() > 3 * TREES_TOGETHER
     demand_equal_importances(trained)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "task"), [(name, task) for name in NAMES for task in registry.get(name).tasks])
 def test_importances_of_every_task_do_not_depend_on_the_threads(name: str, task: Task) -> None:
     demand_equal_importances(subject_of(name).trained(task))
 

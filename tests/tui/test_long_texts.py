@@ -113,7 +113,9 @@ class OneTable(App[None]):
         return self.query_one(Table)
 
     def lines(self) -> list[str]:
-        return [strip.text.rstrip() for strip in self.screen._compositor.render_strips()][: self.table.size.height]
+        # The last column may have a scroll bar.
+        strips = self.screen._compositor.render_strips()[: self.table.size.height]
+        return [strip.text[: self.table.size.width - 1].rstrip() for strip in strips]
 
 
 def rows_of(*texts: str) -> list[Row]:

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Button
 
 from tabapp.run.record import events as ev
-from tabapp.tui.chrome.actions import ACTIONS, TABS, Action, Scope
+from tabapp.tui.chrome.actions import ACTIONS, Action, Scope
 from tabapp.tui.dialogs.basic import Decision, Dialog, Reading
 from tabapp.tui.parts.lines import KeyBar
 from tabapp.tui.screens.data import DataView
@@ -166,9 +166,9 @@ async def enter(driver: Driver, scope: Scope) -> None:
             await driver.press("escape")
             await driver.pilot.pause()
         view = "models" if scope == "everywhere" else scope
-        digit = next(digit for digit, name, _ in TABS if name == view)
         if getattr(driver.app.screen, "VIEW", None) != view:
-            await driver.press(digit)
+            # Digits stay on the Data screen before there is a plan.
+            await driver.app.action_view(view)
             await driver.until(lambda: getattr(driver.app.screen, "VIEW", None) == view)
     screen = driver.app.screen
     screen.query_one(screen.MAIN, Widget).focus()
@@ -183,7 +183,7 @@ def reaction(driver: Driver) -> tuple[object, ...]:
 async def do(driver: Driver, action: Action) -> None:
     await enter(driver, action.scope)
     if action.id == "view.models":
-        await driver.press("8")
+        await driver.app.action_view("log")
         await driver.until(lambda: getattr(driver.app.screen, "VIEW", None) == "log")
     driver.app.clear_notifications()
     await driver.pilot.pause()

@@ -215,7 +215,7 @@ class Table(ScrollView, can_focus=True):
         self._index = keys.index(key) if key in keys else min(self._index, max(0, len(rows) - 1))
         widths, tops = self._widths, self._tops
         self._measure()
-        if widths == self._widths and tops == self._tops:
+        if len(old) == len(rows) and widths == self._widths and tops == self._tops:
             first = self._header - self.scroll_offset.y
             for index, (before, after) in enumerate(zip(old, rows, strict=True)):
                 top, end = first + self._tops[index], first + self._tops[index + 1]
