@@ -22,7 +22,7 @@ from tabapp.features.arrays import Table
 from tabapp.models import registry
 from tabapp.models.checks import suite
 from tabapp.models.checks.subject import Skipped, Subject, Trained
-from tabapp.models.checks.suite import CHECKS, run_checks
+from tabapp.models.checks.suite import CHECKS, TASKS, run_checks
 from tabapp.models.contract import Cost, FeatureRecipe, FitStopped, FittedModel, Params, Plugin, RowNeighbors
 from tabapp.task import Task
 from tests.plugins.tables import make_table, smaller
