@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
-from textual.command import CommandPalette
+from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Button
 
 from tabapp.run.record import events as ev
 from tabapp.tui.chrome.actions import ACTIONS, Action, Scope
-from tabapp.tui.dialogs.basic import Decision, Dialog, Reading
+from tabapp.tui.dialogs.basic import Decision, Reading
 from tabapp.tui.parts.lines import KeyBar
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.run import RunningView
@@ -147,14 +147,14 @@ async def test_the_footer_offers_no_change_of_plan_before_there_is_one(tmp_path,
 
 # Every action of every screen, at two moments before the plan.
 
-SILENT = {"table.close", "app.quit"}
+SILENT = {"table.close", "app.quit", "runs.clone", "runs.replay"}
 """Actions that leave the screen or the app, which other tests follow."""
 
 
 async def enter(driver: Driver, scope: Scope) -> None:
     """Go to the screen of a scope and focus its main part."""
     for _ in range(6):
-        if isinstance(driver.app.screen, Dialog | CommandPalette) or driver.app.screen.has_class("-filtering"):
+        if isinstance(driver.app.screen, ModalScreen) or driver.app.screen.has_class("-filtering"):
             await driver.press("escape")
             await driver.pilot.pause()
     if scope == "table" and not isinstance(driver.app.screen, WholeTable):
@@ -201,9 +201,10 @@ async def do(driver: Driver, action: Action) -> None:
 def moments() -> Iterator[object]:
     """Every screen while the file is read, and before that; `make test` takes one of each.
 
-    The screen of a row opens from predictions only.
+    The screen of a row opens from predictions only, the keys of a replay need one, and the front door
+    has tests of its own.
     """
-    for scope in sorted({action.scope for action in ACTIONS} - {"row"}):
+    for scope in sorted({action.scope for action in ACTIONS} - {"row", "replay", "door"}):
         for moment, number, in_every_run in (("while_reading", 2, "run"), ("before_reading", 0, "data")):
             marks = [] if scope == in_every_run else [pytest.mark.slow]
             yield pytest.param(scope, number, id=f"{scope}-{moment}", marks=marks)

@@ -44,7 +44,14 @@ def write_tags(app: Opener, run: RunDescription, done: Done) -> None:
 
 def pin(app: Opener, run: RunDescription, done: Done) -> None:
     """Pin a run to the top of lists, or unpin it."""
-    _save(app, run, done, pinned=not run.labels.pinned)
+    pinned = not run.labels.pinned
+
+    def say() -> None:
+        # The mark of the open run, or of a marked one, takes the place of that of a pinned run.
+        app.notify(f"The run is {'pinned to' if pinned else 'no longer at'} the top of the list.", timeout=3)
+        done()
+
+    _save(app, run, say, pinned=pinned)
 
 
 def _save(app: Opener, run: RunDescription, done: Done, **changes: object) -> None:
