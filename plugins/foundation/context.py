@@ -29,6 +29,7 @@ class ContextPlugin(Plugin):
 
     Attributes:
         most_classes, most_features: what the network was trained for; None for no limit.
+        seconds_to_load: time to read the network from its file.
         seconds_per_cell, seconds_per_row: time of one estimator to read a row of the context, for each cell and once, on one
             thread.
         bytes_per_row: memory of the keys and values of a row in all layers of one estimator.
@@ -42,6 +43,7 @@ class ContextPlugin(Plugin):
     params_type = ContextParams
     most_classes: ClassVar[int | None] = 10
     most_features: ClassVar[int] = 500
+    seconds_to_load: ClassVar[float] = 1.0
     seconds_per_cell: ClassVar[float] = 5e-4
     seconds_per_row: ClassVar[float] = 1e-3
     bytes_per_row: ClassVar[int] = 50_000
@@ -119,7 +121,9 @@ class ContextPlugin(Plugin):
         per_estimator = rows * (self.seconds_per_row + self.seconds_per_cell * shape.n_features)
         faster = 1.0 if device == "cpu" else 50.0
         n_bytes = self.weights_for(task, params).n_bytes + params.n_estimators * n_rows * self.bytes_per_row
-        return Cost(seconds=1.0 + params.n_estimators * per_estimator / faster, n_bytes=200_000_000 + n_bytes)
+        return Cost(
+            seconds=self.seconds_to_load + params.n_estimators * per_estimator / faster, n_bytes=200_000_000 + n_bytes
+        )
 
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
         """Keep all rows, those for early stopping included, and read them: predictions follow."""

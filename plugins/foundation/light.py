@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tabapp.features.arrays import MISSING, UNSEEN, Table
+from tabapp.features.arrays import Table
 from tabapp.models.contract import Float32, Params, Task
 from tabapp.weights.pretrained import Pretrained
 
 from .context import ContextPlugin
-from .model import Reader, Saved
+from .model import Reader, Saved, matrix_of
 from .networks import bytes_of
 
 
@@ -33,12 +33,12 @@ class _Reader:
             max_context=saved.n_rows,
             random_state=saved.seed,
         )
-        self.classifier.fit(_matrix(rows), rows.target, cat=None)
+        self.classifier.fit(matrix_of(rows), rows.target, cat=None)
         self.n_bytes = bytes_of(self.classifier.members_)
 
     def predict(self, table: Table) -> npt.NDArray[np.floating[Any]]:
         shares = np.zeros((len(table), self.saved.n_classes))
-        shares[:, self.classifier.classes_] = self.classifier.predict_proba(_matrix(table))
+        shares[:, self.classifier.classes_] = self.classifier.predict_proba(matrix_of(table))
         return shares
 
     def attention(self, table: Table) -> list[Float32]:
@@ -61,13 +61,6 @@ class _Reader:
         finally:
             hook.remove()
         return [np.asarray(np.mean(found, axis=0), dtype=np.float32)]
-
-
-def _matrix(table: Table) -> npt.NDArray[np.float32]:
-    """Numbers and codes of categories in one matrix, as the package makes it of a table; missing and unseen levels are NaN."""
-    codes = table.categorical.astype(np.float32)
-    codes[(table.categorical == MISSING) | (table.categorical == UNSEEN)] = np.nan
-    return np.concatenate([table.numeric, codes], axis=1)
 
 
 def _network(config: Mapping[str, Any]) -> Any:

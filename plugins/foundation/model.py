@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from tabapp.features.arrays import FeatureSpec, Table
+from tabapp.features.arrays import MISSING, UNSEEN, FeatureSpec, Table
 from tabapp.features.saved import demand
 from tabapp.models.contract import (
     FittedModel,
@@ -86,6 +86,13 @@ class Reader(Protocol):
     def attention(self, table: Table) -> list[Float32]:
         """Attention of rows to the context by layer, (heads, rows, n) averaged over the estimators; sums to 1 over the context."""
         ...
+
+
+def matrix_of(table: Table) -> Float32:
+    """(rows, columns) numbers, and codes of categories behind them; missing and unseen levels are NaN."""
+    codes = table.categorical.astype(np.float32)
+    codes[(table.categorical == MISSING) | (table.categorical == UNSEEN)] = np.nan
+    return np.concatenate([table.numeric, codes], axis=1)
 
 
 class ContextModel(FittedModel):

@@ -38,6 +38,11 @@ def network(weights: UsedWeights, device: str, command: str, build: Callable[[Pa
     with _lock:
         if key not in _networks:
             path = store.verified_with_hash(weights.sha256)
+            if path is None and store.is_shipped(weights.name):
+                raise UsageError(
+                    f"It was made with other weights {weights.name} (SHA-256 {weights.sha256[:12]}…) than those of this version of "
+                    "tabapp. Use the version that made it, or a bundle, which contains its weights."
+                )
             if path is None:
                 other = " Other weights of this name are installed." if store.find(weights.name) else ""
                 raise UsageError(

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tabapp.features.arrays import MISSING, UNSEEN, Table
-from tabapp.models.contract import Cost, Float32, Params, Shape, Task, Trial
+from tabapp.features.arrays import Table
+from tabapp.models.contract import Float32, Params, Shape, Task, Trial
 from tabapp.weights.pretrained import Pretrained
 
 from ..foundation.context import ContextPlugin
-from ..foundation.model import ContextParams, Reader, Saved
+from ..foundation.model import ContextParams, Reader, Saved, matrix_of
 from ..foundation.networks import bytes_of
 
 MOST_ROWS = 2_000
 """Rows of a table above which it does not start by default: it was judged with up to 1,000 rows of context, and trained with up to
 942 (`benchmarks/results/prior_judge_one_pass.json`)."""
-READING_SECONDS = 0.9
-"""Time that larger networks take to be read from their file."""
 
 
 class _Reader:
@@ -34,7 +31,7 @@ class _Reader:
         n_numeric = rows.numeric.shape[1]
         self.context = Context(
             Predictor(network, saved.params.n_estimators),
-            _matrix(rows),
+            matrix_of(rows),
             np.arange(n_numeric + rows.categorical.shape[1]) >= n_numeric,
             np.asarray(rows.target, dtype=np.int64),
             n_classes=saved.n_classes,
@@ -46,17 +43,10 @@ class _Reader:
         return bytes_of(self.context.memories)
 
     def predict(self, table: Table) -> npt.NDArray[np.floating[Any]]:
-        return self.context.predict(_matrix(table))
+        return self.context.predict(matrix_of(table))
 
     def attention(self, table: Table) -> list[Float32]:
-        return self.context.attention(_matrix(table))
-
-
-def _matrix(table: Table) -> npt.NDArray[np.float64]:
-    """Numbers and codes of categories; missing and unseen levels are NaN."""
-    codes = table.categorical.astype(np.float64)
-    codes[(table.categorical == MISSING) | (table.categorical == UNSEEN)] = np.nan
-    return np.concatenate([table.numeric.astype(np.float64), codes], axis=1)
+        return self.context.attention(matrix_of(table))
 
 
 class PriorFitted(ContextPlugin):
@@ -70,6 +60,7 @@ class PriorFitted(ContextPlugin):
     starts_first = True
     requires = ("torch", "safetensors")
     most_features = 60
+    seconds_to_load = 0.1
     seconds_per_cell = 4e-5
     seconds_per_row = 2e-4
     bytes_per_row = 40_000
@@ -106,10 +97,6 @@ class PriorFitted(ContextPlugin):
     def merit(self, task: Task, shape: Shape) -> float:
         """It comes first in the queue on tables that are no larger than those it was judged on."""
         return 40.0 if shape.n_rows <= MOST_ROWS else 1.0
-
-    def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
-        whole = super().cost(task, shape, params, device)
-        return replace(whole, seconds=whole.seconds - READING_SECONDS)
 
     def built(self, weights: str, path: Path, device: str) -> Any:
         from .reading import Predictor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,10 +31,10 @@ class Predictor:
 
     def predict(
         self,
-        context: NDArray[np.float64],
+        context: NDArray[np.floating[Any]],
         categorical: NDArray[np.bool_],
         labels: NDArray[np.int64],
-        query: NDArray[np.float64],
+        query: NDArray[np.floating[Any]],
         *,
         n_classes: int,
         seed: int,
@@ -58,7 +59,7 @@ class Context:
     def __init__(
         self,
         predictor: Predictor,
-        context: NDArray[np.float64],
+        context: NDArray[np.floating[Any]],
         categorical: NDArray[np.bool_],
         labels: NDArray[np.int64],
         *,
@@ -84,7 +85,7 @@ class Context:
         return [memories for *_, memories in self._passes]
 
     @torch.inference_mode()
-    def predict(self, query: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict(self, query: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """(rows, n_classes) probabilities, averaged over permutations of columns and classes.
 
         Shape: (rows, columns), as the context.
@@ -97,7 +98,7 @@ class Context:
         return total / len(self._passes)
 
     @torch.inference_mode()
-    def attention(self, query: NDArray[np.float64]) -> list[NDArray[np.float32]]:
+    def attention(self, query: NDArray[np.floating[Any]]) -> list[NDArray[np.float32]]:
         """(heads, rows, context rows) attention of rows to the context in each layer, averaged over the permutations."""
         cells = self._encoded(query)
         found = [
@@ -106,6 +107,6 @@ class Context:
         ]
         return list(torch.stack(found).mean(0).numpy())
 
-    def _encoded(self, query: NDArray[np.float64]) -> torch.Tensor:
+    def _encoded(self, query: NDArray[np.floating[Any]]) -> torch.Tensor:
         values = torch.cat([self._rows, torch.from_numpy(query).float()]).unsqueeze(0)
         return encode(values, self._categorical, len(self._rows))[:, len(self._rows) :]

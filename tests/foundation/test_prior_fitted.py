@@ -41,9 +41,7 @@ def test_the_weights_are_those_of_the_model_card() -> None:
     assert record.n_bytes == record.path.stat().st_size <= 10_000_000
     assert store.with_hash(SHA256) == record
     assert store.installed()[NAME] == record
-    page = Path("docs/background/prior.md")
-    if page.is_file():
-        assert SHA256 in page.read_text()
+    assert SHA256 in (Path(__file__).parents[2] / "docs" / "background" / "prior.md").read_text()
 
 
 def test_the_weights_cannot_be_replaced_or_removed(weights_folder: Path, tmp_path: Path) -> None:
@@ -120,3 +118,12 @@ def test_a_bundle_has_the_weights_of_the_version_that_made_it(tmp_path: Path, mo
     monkeypatch.setattr(store, "SHIPPED", tmp_path / "none")
     found = load_bundle(run.folder.bundle)
     assert np.array_equal(found.predictor.predict_frame(found.sample).values, expected.values)
+
+
+def test_a_model_with_the_weights_of_another_version_says_so(tmp_path: Path) -> None:
+    model, _ = fitted(2, tmp_path / "fit")
+    model.save(tmp_path)
+    saved = tmp_path / "model.json"
+    saved.write_text(saved.read_text().replace(SHA256, "0" * 64))
+    with pytest.raises(UsageError, match="Use the version that made it, or a bundle"):
+        registry.get("prior_fitted").load(tmp_path)
