@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tabapp.bundle.writing.write import write_bundle
+from tabapp.cli.commands.export import OTHER_FORMS
 from tabapp.cli.main import run_command_line
 from tests.bundle.making import make_contents, register_linear, text_table
 from tests.serve.serving import CSV, Server
@@ -62,6 +63,7 @@ def test_a_container_that_cannot_be_written_is_one_sentence(bundle, tmp_path, ca
     write_bundle(tmp_path / "plugin.tabapp", make_contents(tmp_path / "made", "binary"))
     for arguments, code, part in (
         ([str(bundle)], USAGE, "Say what to write"),
+        *(([str(bundle), "-o", f"x{end}"], USAGE, f"with {option} x{end}") for end, option in OTHER_FORMS.items()),
         ([str(bundle), "--docker", str(tmp_path / "full")], USAGE, "is not empty"),
         ([str(bundle), "--docker", str(tmp_path / "full" / "file" / "x")], USAGE, "cannot be written"),
         ([str(bundle), "--docker", str(tmp_path / "new"), "--sign", "key"], USAGE, "--sign signs"),

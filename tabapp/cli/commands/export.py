@@ -27,6 +27,9 @@ from tabapp.run.record.outputs import reject_replacing
 from tabapp.run.record.target_of import run_of_target
 from tabapp.temporary import TemporaryFolder
 
+OTHER_FORMS = {".onnx": "--onnx", ".sql": "--sql", ".py": "--python"}
+"""The options that write files with these ends."""
+
 
 @click.command()
 @click.argument("run_id", metavar="RUN|BUNDLE", shell_complete=run_ids)
@@ -119,6 +122,8 @@ def export(
             "Say what to write: a bundle with -o FILE.tabapp, or a model for other programs with --docker, --mlflow, --onnx, "
             "--python or --sql."
         )
+    if out is not None and (other := OTHER_FORMS.get(out.suffix.lower())) is not None:
+        raise UsageError(f"-o writes a bundle. Write {out} with {other} {out}.")
     if sign is not None and out is None:
         raise UsageError(
             "--sign signs the bundle that -o writes. Add -o FILE.tabapp, and export that file with --docker."
