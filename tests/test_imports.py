@@ -253,6 +253,9 @@ from sklearn.metrics import label_ranking_average_precision_score
 assert label_ranking_average_precision_score(numpy.array([[1, 0, 1]]), numpy.array([[0.9, 0.1, 0.8]])) == 1.0
 import scipy.stats
 assert scipy.stats.norm.cdf(0) == 0.5
+import sklearn.preprocessing._data
+assert sklearn.preprocessing._data.stats is not scipy.stats
+assert sklearn.preprocessing._data.stats.norm.cdf(0) == 0.5
 """
     )
 
@@ -273,6 +276,26 @@ from optuna.importance import PedAnovaImportanceEvaluator
 def test_engine_imports_no_model_before_a_fit():
     modules = loaded_by("import tabapp.engine.session, tabapp.engine.loop.conductor, tabapp.engine.finish.run_end")
     assert not modules & {*BOOSTERS, "torch", "textual", "tabapp.tui", "tabapp.headless", "tabapp.cli"}
+
+
+def test_what_is_planned_at_once_imports_no_network():
+    modules = loaded_by(
+        """
+from tabapp.models import registry, stated
+early = [name for name in registry.names() if stated.imports_lightly(name)]
+assert {"lightgbm", "linear", "prior_fitted", "xrfm"} <= set(early)
+assert all(registry.find(name).plugin for name in early)
+"""
+    )
+    assert not modules & {*BOOSTERS, "sklearn", "torch"}
+
+
+@pytest.mark.parametrize("libraries", ["boosters", "trees", "torch"])
+def test_fit_servers_import_nothing_that_built_in_models_do_not_use(libraries: str):
+    modules = loaded_by(f"import tabapp.engine.fit.preload_{libraries}")
+    assert not modules & {"matplotlib", "pandas", "pyarrow", "scipy.stats"}
+    expected = {"boosters": {*BOOSTERS}, "trees": {*BOOSTERS, "sklearn.linear_model"}, "torch": {"sklearn", "torch"}}
+    assert expected[libraries] <= modules
 
 
 def test_inspecting_a_bundle_imports_no_model_library():

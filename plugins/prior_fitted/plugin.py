@@ -57,6 +57,8 @@ class PriorFitted(ContextPlugin):
     paper = "Hollmann et al. 2023, TabPFN"
     tasks = ("binary", "multiclass")
     uses_device = False
+    # As the base class has it; stated here, it is read before the plugin is imported.
+    trains_nothing = True
     starts_first = True
     requires = ("torch", "safetensors")
     most_features = 60

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
+import polars as pl
 
 from tabapp.explain.fold_model import FoldModel
 from tabapp.features.arrays import Table
@@ -73,7 +73,7 @@ def _ranks(values: npt.NDArray[Any]) -> Float64:
     for column in filled.T:
         missing = np.isnan(column)
         column[missing] = 0.0 if missing.all() else np.median(column[~missing])
-    return np.asarray(rankdata(filled, axis=0), dtype=np.float64) - (len(filled) + 1) / 2
+    return pl.from_numpy(filled).select(pl.all().rank()).to_numpy() - (len(filled) + 1) / 2
 
 
 def _correlated(a: Float64, b: Float64) -> Float64:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
+import polars as pl
 from joblib import Parallel, delayed
 
 BLOCK = 20
@@ -81,14 +82,12 @@ def run_shuffles(
 
 def _rank_correlation(pairs: Sequence[Sequence[float]]) -> float:
     """Spearman's rank correlation of the pairs without NaN; NaN if there are fewer than three of them or one side is constant."""
-    # It takes more than a second to import, and most commands do not rank.
-    from scipy.stats import rankdata
-
     known = np.array(pairs)
     known = known[np.isfinite(known).all(axis=1)]
     if len(known) < 3 or (np.ptp(known, axis=0) == 0).any():
         return math.nan
-    return float(np.corrcoef(rankdata(known, axis=0), rowvar=False)[0, 1])
+    ranks = pl.from_numpy(known).select(pl.all().rank()).to_numpy()
+    return float(np.corrcoef(ranks, rowvar=False)[0, 1])
 
 
 def _in_blocks(order: Sequence[int], n_repeats: int) -> Iterator[Turn]:

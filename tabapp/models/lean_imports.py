@@ -24,7 +24,7 @@ OPTIONAL = ("dask", "graphviz", "IPython", "ipywidgets", "matplotlib", "pandas",
 
 
 POSTPONED = ("scipy.stats",)
-"""What scikit-learn imports without needing it for a prediction: a quarter of a second.
+"""What scikit-learn imports without needing it for built-in models: up to half a second.
 
 Nothing of torch: its `_meta_registrations` take as long, but importing them also enables `torch.Generator`.
 """
@@ -50,7 +50,7 @@ def import_for_prediction(models: Iterable[str], *, with_texts: bool = False) ->
     networks = [model for model in models if stated_libraries(model) == "torch"]
     others = [model for model in models if model not in networks]
     plugins: list[Plugin] = []
-    with kept_for_good(), ThreadPoolExecutor(1) as pool, _postponed(POSTPONED) if lean else nullcontext():
+    with kept_for_good(), ThreadPoolExecutor(1) as pool, postponed() if lean else nullcontext():
         if networks:
             # Where it fails, the import of torch reports why.
             pool.submit(_open_torch)
@@ -125,13 +125,21 @@ def _hidden(names: Iterable[str]) -> Generator[None]:
 
 
 class _Later:
-    """A member of a postponed module, which is imported for the first call."""
+    """A member of a postponed module, which is imported when the member is first called, or something is read of it."""
 
     def __init__(self, module: str, name: str) -> None:
         self._module, self._name = module, name
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return getattr(importlib.import_module(self._module), self._name)(*arguments, **named)
+        return self._member()(*arguments, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._member(), name)
+
+    def _member(self) -> Any:
+        return getattr(importlib.import_module(self._module), self._name)
 
 
 class _Postponed(ModuleType):
@@ -144,9 +152,9 @@ class _Postponed(ModuleType):
 
 
 @contextmanager
-def _postponed(names: Iterable[str]) -> Generator[None]:
-    """Let imports of modules that are not imported yet have no effect; later imports find the modules."""
-    placed = {name: _Postponed(name) for name in names if name not in sys.modules}
+def postponed() -> Generator[None]:
+    """Let imports of `POSTPONED` have no effect until what they offer is used; later imports find the modules."""
+    placed = {name: _Postponed(name) for name in POSTPONED if name not in sys.modules}
     sys.modules.update(placed)
     try:
         yield

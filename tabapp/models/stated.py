@@ -45,6 +45,12 @@ def stated_title(name: str) -> str:
     return _stated(name, "title") or name
 
 
+def imports_lightly(name: str) -> bool:
+    """Whether the plugin of a model is imported without its libraries: boosters and scikit-learn are imported by fits alone, and a
+    class that states that it trains nothing is no network itself."""
+    return stated_libraries(name) != "torch" or bool(_stated(name, "trains_nothing"))
+
+
 def warming_up() -> list[str]:
     """Names of the models that warm up a GPU."""
     return sorted(name for name in points(GROUP) if _stated(name, "warms_up"))

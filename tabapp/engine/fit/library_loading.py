@@ -51,9 +51,12 @@ def split_models(
 
 class BackgroundLoader:
     """Starts fit servers, on few cores one after another, and imports what the end of a run needs and plugins that take seconds.
+    On few cores, these imports begin once the first models that need no plugin are ready.
 
     Args:
         models: the models to load, with the libraries of their fits.
+        pending: those whose plugins are to be imported.
+        first: the libraries of a model that waits for nothing else, and comes before the others in the queue; None without any.
         boosters: boosting libraries of competing models, which are imported for the importances.
         executor: runs the fits of these models.
         ranks_parameters: whether the run may have enough trials to rank hyperparameters.
@@ -66,6 +69,8 @@ class BackgroundLoader:
         models: Mapping[str, Libraries],
         executor: Executor,
         *,
+        pending: Collection[str],
+        first: Libraries | None,
         boosters: Collection[str],
         ranks_parameters: bool,
         n_cores: int,
@@ -73,22 +78,25 @@ class BackgroundLoader:
     ) -> None:
         self._waiting, self._executor = dict(models), executor
         self._boosters = tuple(boosters)
-        self._plugins = tuple(name for name, libraries in models.items() if libraries == "torch")
+        self._plugins = tuple(pending)
+        self._first: Libraries | None = first
+        self._order: list[Libraries] = sorted(("trees", "torch"), key=lambda libraries: libraries != first)
         self._ranks_parameters = ranks_parameters
         self._plugins_first = plugins_first
         self._servers_at_once = 1 if n_cores <= FEW_CORES else 2
+        self._started = False
         self._thread: threading.Thread | None = None
         self._imported = threading.Event()
         self._cancelled = False
 
     def start(self) -> None:
         """Start loading; a second call does nothing."""
-        if self._thread is not None:
+        if self._started:
             return
+        self._started = True
         self._prepare_next()
-        # Not a daemon: a thread that is stopped within an import crashes the interpreter at its exit.
-        self._thread = threading.Thread(target=self._load)
-        self._thread.start()
+        if self._servers_at_once > 1 or self._first is None:
+            self._start_imports()
 
     @property
     def is_done(self) -> bool:
@@ -97,25 +105,31 @@ class BackgroundLoader:
 
     def take_ready(self) -> list[str]:
         """The models that became ready since the last call: their plugins are imported, and their fits start without delay."""
-        if self._thread is None:
+        if not self._started:
             return []
         ready = [name for name, libraries in self._waiting.items() if self._is_ready(name, libraries)]
         for name in ready:
             del self._waiting[name]
         if ready:
             self._prepare_next()
+            self._start_imports()
         return ready
 
     def cancel(self) -> None:
         """Import nothing more after the import in progress."""
         self._cancelled = True
 
+    def _start_imports(self) -> None:
+        if self._thread is None:
+            # Not a daemon: a thread that is stopped within an import crashes the interpreter at its exit.
+            self._thread = threading.Thread(target=self._load)
+            self._thread.start()
+
     def _is_ready(self, name: str, libraries: Libraries) -> bool:
-        return (libraries != "torch" or self._imported.is_set()) and self._executor.is_ready(libraries)
+        return (name not in self._plugins or self._imported.is_set()) and self._executor.is_ready(libraries)
 
     def _prepare_next(self) -> None:
-        servers: tuple[Libraries, ...] = ("trees", "torch")
-        needed: list[Libraries] = [libraries for libraries in servers if libraries in self._waiting.values()]
+        needed = [libraries for libraries in self._order if libraries in self._waiting.values()]
         for libraries in needed[: self._servers_at_once]:
             self._executor.prepare(libraries)
 

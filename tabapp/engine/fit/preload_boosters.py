@@ -3,4 +3,4 @@
 from tabapp.engine.fit.preload import load
 from tabapp.models.stated import BOOSTERS
 
-load(*BOOSTERS, lean=True)
+load(*BOOSTERS, built_in=True)

@@ -12,7 +12,7 @@ from optuna.storages import RDBStorage
 from tabapp.engine.fit.candidates import Candidate, Scorer, saved_results
 from tabapp.engine.fit.executors import Executor
 from tabapp.engine.fit.jobs import Done, Failed, FitResult, Message, Progress, Started
-from tabapp.engine.fit.library_loading import BackgroundLoader, libraries_of, split_models
+from tabapp.engine.fit.library_loading import libraries_of
 from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.fit.servers import FEW_CORES
 from tabapp.engine.loop.board import STOPPED, Board
@@ -21,24 +21,24 @@ from tabapp.engine.loop.evaluations import Evaluations
 from tabapp.engine.loop.fit_orders import Orders, names_of
 from tabapp.engine.loop.further_seeds import SEEDS_SHARE, FurtherSeeds
 from tabapp.engine.loop.live_events import Display
+from tabapp.engine.loop.model_loading import load_models, planned_record
 from tabapp.engine.loop.steering import Steering
 from tabapp.engine.loop.trials import Emit, Trials
 from tabapp.engine.machine.admission import Admission
 from tabapp.engine.machine.devices import CPU, device_class, gpu_memory
 from tabapp.engine.machine.gpus import gpu_memories
 from tabapp.engine.machine.slots import Slots
-from tabapp.engine.plan.make_plan import Plan, fit_device, with_pending_models, write_plan
+from tabapp.engine.plan.make_plan import Plan, with_pending_models, write_plan
 from tabapp.engine.plan.plan_events import plan_event
-from tabapp.engine.schedule.competition import record_of
 from tabapp.engine.schedule.moment import Setup
 from tabapp.engine.schedule.placement import Placement
 from tabapp.engine.schedule.scheduler import Scheduler
-from tabapp.engine.schedule.tuning import LEAST_RANKED_TRIALS, KnownTrial
+from tabapp.engine.schedule.tuning import KnownTrial
 from tabapp.engine.schedule.work import Work
 from tabapp.features.prepare import uses_sklearn
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
-from tabapp.models.stated import BOOSTERS, Libraries
+from tabapp.models.stated import Libraries
 from tabapp.run.record import commands as cmd
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import CommandReader, RunFolder
@@ -136,34 +136,15 @@ class Conductor:
         self._ask_again_at, self._asked_selections = 0.0, 0
         self.ended_by: str = ""
         """The command that ended fitting early: finish, abort or interrupt (also for a signal); empty otherwise."""
-        self._loader = self._load_models()
-
-    def _load_models(self) -> BackgroundLoader:
-        """Let the models compete that load at once; returns the loader of the others."""
-        plan = self._plan
-        competing = [model.name for model in plan.competing]
-        # A model with fits of an earlier session is loaded at once: its results count even if the run ends now.
-        fitted = {fit.name.rsplit("-", 2)[0] for fit in self._folder.fits.glob("*-f*")}
-        at_once, later = split_models(competing, fitted, lambda name: self._libraries_of(registry.get(name)))
+        at_once, self._loader = load_models(plan, shape, folder, executor, self._libraries_of)
         self._add_models(at_once)
-        self.competition.n_expected = len(competing)
-        return BackgroundLoader(
-            later,
-            self._executor,
-            boosters={each for name in at_once for each in registry.get(name).requires if each in BOOSTERS},
-            ranks_parameters=plan.trials is None or plan.trials >= LEAST_RANKED_TRIALS,
-            n_cores=plan.workers * plan.n_threads,
-            plugins_first=plan.device != CPU,
-        )
+        self.competition.n_expected = len(plan.competing)
 
     def _add_models(self, names: Sequence[str]) -> None:
         """Let models compete, with the trials of an earlier session and what the user has asked of them."""
-        plan = self._plan
-        named = {model.name for model in plan.models if model.named}
         for name in names:
             plugin = self._plugins[name] = registry.get(name)
-            facts = (plan.task, self._shape, fit_device(plugin, plan, self._shape), plan.fixed_values(name))
-            self.competition.add_model(record_of(plugin, *facts, is_named=name in named))
+            self.competition.add_model(planned_record(plugin, self._plan, self._shape))
             self._executor.prepare(self._libraries_of(plugin))
             self._trials.add_model(plugin, self.competition, self.board)
         self._steering.recall(names)

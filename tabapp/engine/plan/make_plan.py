@@ -22,7 +22,7 @@ from tabapp.errors import UsageError, option
 from tabapp.models import registry
 from tabapp.models.contract import MONOTONIC, Plugin, Shape
 from tabapp.models.presets import with_fixed
-from tabapp.models.stated import stated_libraries, stated_title
+from tabapp.models.stated import imports_lightly, stated_title
 from tabapp.run.options.config import RunConfig, check_config
 from tabapp.task import Task
 
@@ -352,7 +352,7 @@ def planned_models(
         title = stated_title(name)
         return PlannedModel(name=name, title=title, family="", reason=reason, pending=not excluded, named=named)
 
-    planned = {name: planned_now(name) for name in names if stated_libraries(name) != "torch"}
+    planned = {name: planned_now(name) for name in names if imports_lightly(name)}
     plan_one = planned_later if staged and any(model.reason is None for model in planned.values()) else planned_now
     planned |= {name: plan_one(name) for name in names if name not in planned}
     on_gpu = [name for name, model in planned.items() if model.device == GPU and not model.uses_device]

@@ -39,7 +39,7 @@ def test_two_stages_give_the_plan_of_one(table: Path) -> None:
     config, schema = configured(table)
     staged, whole = make_plan(config, schema, staged=True), make_plan(config, schema)
     assert {"mlp", "tabm", "npt"} <= set(pending(staged))
-    assert not {"lightgbm", "linear"} & set(pending(staged))
+    assert not {"lightgbm", "linear", "prior_fitted"} & set(pending(staged))
     assert pending(whole) == []
     assert [model.title for model in staged.models] == [model.title for model in whole.models]
     assert with_pending_models(staged, approximate_shape(schema, staged.n_classes)) == whole
