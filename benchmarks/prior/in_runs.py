@@ -15,8 +15,7 @@ import json
 import os
 import sys
 from argparse import Namespace
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,6 +28,7 @@ from benchmarks.prior.judge import SMALLEST_ERROR
 from benchmarks.prior.judge_tables import Draw, Floats, draw_of, read_tables
 from benchmarks.product.budgets import mean_of, numbers
 from benchmarks.product.rivals import keep_results, measure_division, results_in
+from benchmarks.product.together import run_together
 
 TARGET = "target"
 SIDES = {"without": "tabapp:exclude=prior_fitted", "with": "tabapp"}
@@ -43,9 +43,8 @@ def frame_of(rows: Floats, labels: np.ndarray[Any, Any], categorical: np.ndarray
     return pl.DataFrame({**columns, TARGET: [f"class {label}" for label in labels]})
 
 
-def run(side: str, cores: list[int], rows: Draw, name: str, options: Namespace) -> dict[str, Any]:
-    """Score and facts of one run, which may use some cores only."""
-    os.sched_setaffinity(0, cores)
+def run(side: str, rows: Draw, options: Namespace) -> dict[str, Any]:
+    """Score and facts of one run."""
     with TemporaryDirectory(prefix="tabapp-in-runs-") as folder:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
         os.environ["TABAPP_PLUGINS_DIR"] = os.environ["TABAPP_WEIGHTS_DIR"] = str(Path(folder, "none"))
@@ -107,21 +106,15 @@ def main() -> int:
     options = parser.parse_args()
     tables = read_tables(options.data, options.tables.split(",") if options.tables else None)
     results = results_in(options.out)
-    cores = sorted(os.sched_getaffinity(0))
-    halves = (cores[: len(cores) // 2], cores[len(cores) // 2 :])
     for draw in options.draws:
-        # The sides change places, in case one half is slower.
-        places = dict(zip(SIDES, halves if draw % 2 == 0 else halves[::-1], strict=True))
         for table in tables:
             keys = {side: f"{table.name}|{side}|{draw}" for side in SIDES}
             if all("score" in results.get(key, {}) for key in keys.values()):
                 continue
             rows = draw_of(table, draw)
-            with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-                runs = {side: pool.submit(run, side, places[side], rows, table.name, options) for side in SIDES}
-                for side, future in runs.items():
-                    results[keys[side]] = future.result()
-                    keep_results(options.out, results, keys[side])
+            for side, result in run_together({side: partial(run, side, rows, options) for side in SIDES}, draw):
+                results[keys[side]] = result
+                keep_results(options.out, results, keys[side])
     show(results, [table.name for table in tables], options)
     return 0
 

@@ -1,10 +1,11 @@
 """tabapp and other AutoML systems with the same training rows, seconds and machine, scored on unseen rows.
 
 python -m benchmarks.product.rivals [--systems tabapp,autogluon:best_quality] [--autogluon PYTHON] [--tables a,b] [--draws 0,1]
-                            [--budget 120] [--data FOLDER] [--keep FOLDER] [--out FILE.json]
+                            [--budget 120] [--together] [--data FOLDER] [--keep FOLDER] [--out FILE.json]
 
 Each draw sets a fifth of a table's rows apart (at most 20,000; stratified by class). The systems train on the other rows one
-after another, and their predictions of the test rows are scored. The other system has a separate environment, whose interpreter
+after another, or with --together at the same time, each on its share of the cores, and their predictions of the test rows are
+scored. The other system has a separate environment, whose interpreter
 is given by --autogluon; `tabapp:folds=8+quality=high` is tabapp with those options. Tables are CSV files next to a
 `datasets.json` with target and task. Results are added to an existing --out, and its systems are not run again. --keep keeps the
 run folders, tables and predictions of each system.
@@ -24,6 +25,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,7 @@ import polars as pl
 from sklearn.model_selection import train_test_split
 
 from benchmarks.machine import RESULTS, machine, report
+from benchmarks.product.together import run_together
 from tabapp import metrics
 from tabapp.run.record.state import format_score
 
@@ -228,11 +232,16 @@ def show(results: dict[str, dict[str, Any]], facts_of: dict[str, dict[str, Any]]
     header = ["table", "metric", *[cell for system in systems for cell in (system, "seconds")]]
     facts = {
         **machine("torch", "xgboost", "catboost", "lightgbm"),
-        "budget": f"{options.budget} s",
+        "budget": f"{options.budget} s{' together' * options.together}",
         "draws": len(draws),
     }
     right = range(2, 2 + 2 * len(systems) + len(rivals))
     report(facts, [*header, *(f"error / {rival}" for rival in rivals)], rows, results, options.out, right=tuple(right))
+
+
+def run_alone(job: tuple[str, Callable[[], dict[str, Any]]]) -> tuple[str, dict[str, Any]]:
+    """A job's name and result."""
+    return job[0], job[1]()
 
 
 def main() -> int:
@@ -242,6 +251,9 @@ def main() -> int:
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--draws", default="0,1")
     parser.add_argument("--budget", type=int, default=120, help="seconds")
+    parser.add_argument(
+        "--together", action="store_true", help="run the systems at the same time on equal shares of the cores"
+    )
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
     parser.add_argument("--keep", type=Path, help="folder for run folders, tables and predictions")
     parser.add_argument("--out", type=Path, default=RESULTS / "rivals.json")
@@ -262,11 +274,16 @@ def main() -> int:
         facts_of[name] = facts_of_entry(entry)
         table = table_of_entry(options.data, entry)
         for draw in map(int, options.draws.split(",")):
-            for system in options.systems.split(","):
-                key = f"{name}|{system}|{draw}"
-                if "score" not in results.get(key, {}):
-                    results[key] = measure(system, name, table, facts_of[name], draw, options)
-                    keep_results(options.out, results, key)
+            keys = {f"{name}|{system}|{draw}": system for system in systems}
+            missing = [key for key in keys if "score" not in results.get(key, {})]
+            # A system that ran beside another is not compared with one that had all cores.
+            jobs = {
+                key: partial(measure, keys[key], name, table, facts_of[name], draw, options)
+                for key in (keys if missing and options.together else missing)
+            }
+            for key, result in run_together(jobs, draw) if options.together and jobs else map(run_alone, jobs.items()):
+                results[key] = result
+                keep_results(options.out, results, key)
     show(results, facts_of, options)
     return 0
 

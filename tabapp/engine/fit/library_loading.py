@@ -80,7 +80,7 @@ class BackgroundLoader:
         self._boosters = tuple(boosters)
         self._plugins = tuple(pending)
         self._first: Libraries | None = first
-        self._order: list[Libraries] = sorted(("trees", "torch"), key=lambda libraries: libraries != first)
+        self._order: tuple[Libraries, ...] = ("torch", "trees") if first == "torch" else ("trees", "torch")
         self._ranks_parameters = ranks_parameters
         self._plugins_first = plugins_first
         self._servers_at_once = 1 if n_cores <= FEW_CORES else 2
@@ -129,7 +129,7 @@ class BackgroundLoader:
         return (name not in self._plugins or self._imported.is_set()) and self._executor.is_ready(libraries)
 
     def _prepare_next(self) -> None:
-        needed = [libraries for libraries in self._order if libraries in self._waiting.values()]
+        needed: list[Libraries] = [libraries for libraries in self._order if libraries in self._waiting.values()]
         for libraries in needed[: self._servers_at_once]:
             self._executor.prepare(libraries)
 
