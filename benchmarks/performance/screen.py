@@ -49,10 +49,11 @@ WINDOW_SECONDS = 5.0
 KEY_TIMEOUT_SECONDS = 10.0
 STEPS = 10
 """Reports of progress of a fit that is written live."""
+MOST_DOWN = 10
 FILTER = b"TREES"
 """Leaves some of the models; no panel has it in capitals."""
-VIEWS = {b"3": b"Hyperparameters", b"4": b"Best so far", b"8": b"Log \xc2\xb7", b"1": b"Leaderboard"}
-"""The key of each screen in the order of the measurement, and the title of a panel that only it has."""
+VIEWS = {b"3": b"space compares", b"4": b"Best so far", b"8": b"Log \xc2\xb7", b"1": b"Leaderboard"}
+"""The key of each screen in the order of the measurement, and what is written on a panel that only it has, whatever the model."""
 UNDER_CURSOR = re.compile(rb"(?:Tuning|Members) \xc2\xb7 ([\w ]+)")
 
 
@@ -318,10 +319,10 @@ def measure(screen: Screen, n_keys: int, seconds: float) -> list[Measured]:
 
 
 def _moves(screen: Screen, n_keys: int, pause: Callable[[], None]) -> Iterator[float]:
-    """Moves of the cursor, ten down and ten up again."""
-    shown = b"Ensemble"
+    """Moves of the cursor: down from the ensemble, and as many up again."""
+    shown, length = b"Ensemble", max(1, min(MOST_DOWN, n_keys // 2))
     for number in range(n_keys):
-        key = b"j" if number // 10 % 2 == 0 else b"k"
+        key = b"j" if number // length % 2 == 0 else b"k"
         moved = partial(_under_cursor, but=shown)
         yield screen.press(key, moved)
         shown = moved(screen.painted)
