@@ -9,86 +9,59 @@ CPU time is user and system time of the whole process, interpreter included. The
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
-import pty
-import select
-import signal
+import shlex
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import RESULTS, machine, report
+from benchmarks.terminal import COLUMNS, ROWS, TIMEOUT_SECONDS, Terminal
 
 VERSION_MS, HELP_MS, PAINT_MS = 80.0, 150.0, 400.0
-COLUMNS, ROWS = 120, 36
-PAINT_TIMEOUT_SECONDS = 20.0
-QUIT_KEYS = b"q"
-COMMAND = (sys.executable, "-m", "tabapp")
+ENGINE_ENDS_SECONDS = 4.0
+QUIT_KEY = b"q"
+TABAPP = (sys.executable, "-P", "-m", "tabapp")
 
 
 def cpu_ms(arguments: Sequence[str]) -> float:
     """Milliseconds of processor time that a command takes."""
-    process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
-        raise SystemExit(f"tabapp {' '.join(arguments)} ended with {process.returncode}")
+        raise SystemExit(f"{shlex.join(arguments)} ended with {process.returncode}")
     return (usage.ru_utime + usage.ru_stime) * 1000
 
 
-ENGINE_ENDS_SECONDS = 4.0
-
-
-def paint_ms(file: Path, runs_dir: Path) -> float:
+def paint_ms(file: Path) -> float:
     """Milliseconds from starting the screen until the file's name is painted; then quits the program."""
     started = time.perf_counter()
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.environ |= {"TERM": "xterm-256color", "COLUMNS": str(COLUMNS), "LINES": str(ROWS)}
-        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-        os.execv(COMMAND[0], [*COMMAND, str(file), "--runs-dir", str(runs_dir)])
+    terminal = Terminal([*TABAPP, str(file), "--runs-dir", str(file.parent / "runs")], user=file.parent / "user")
     try:
-        painted = b""
-        while file.name.encode() not in painted:
-            if time.perf_counter() - started > PAINT_TIMEOUT_SECONDS:
-                raise SystemExit(f"{file.name} was not painted; the terminal got {painted[-2000:]!r}")
-            if select.select([terminal], [], [], 0.05)[0]:
-                painted += os.read(terminal, 65536)
+        terminal.wait(file.name.encode())
         elapsed = (time.perf_counter() - started) * 1000
-        _leave(pid, terminal)
+        _quit(terminal)
     finally:
-        os.close(terminal)
+        terminal.close()
     # The engine of a run that was never started takes a while to end and would slow the next measurement.
     time.sleep(ENGINE_ENDS_SECONDS)
     return elapsed
 
 
-def _leave(pid: int, terminal: int) -> None:
-    """Press quit and read the terminal until the program ends; kill it if it does not."""
-    end = time.perf_counter() + PAINT_TIMEOUT_SECONDS
-    pressed = 0.0
-    while time.perf_counter() < end:
-        if time.perf_counter() - pressed > 1:
-            pressed = time.perf_counter()
-            os.write(terminal, QUIT_KEYS)
-        if select.select([terminal], [], [], 0.05)[0]:
-            try:
-                os.read(terminal, 65536)
-            except OSError:
-                break
-        if os.waitpid(pid, os.WNOHANG)[0]:
-            return
-    else:
-        os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+def _quit(terminal: Terminal) -> None:
+    """Press quit until the program ends, which may take no keys yet."""
+    end = time.perf_counter() + TIMEOUT_SECONDS
+    with suppress(EOFError):
+        while time.perf_counter() < end:
+            terminal.press(QUIT_KEY, bool)
+            terminal.rest(1.0)
 
 
 def main() -> int:
@@ -101,9 +74,9 @@ def main() -> int:
         table = Path(folder) / "first_paint_of_this_table.csv"
         table.write_text("age,city,bought\n" + "".join(f"{20 + i % 50},c{i % 3},{i % 2}\n" for i in range(200)))
         measures = (
-            ("tabapp --version", "CPU", VERSION_MS, lambda: cpu_ms(["--version"])),
-            ("tabapp --help", "CPU", HELP_MS, lambda: cpu_ms(["--help"])),
-            (f"first paint, {COLUMNS} × {ROWS}", "wall", PAINT_MS, lambda: paint_ms(table, Path(folder) / "runs")),
+            ("tabapp --version", "CPU", VERSION_MS, lambda: cpu_ms([*TABAPP, "--version"])),
+            ("tabapp --help", "CPU", HELP_MS, lambda: cpu_ms([*TABAPP, "--help"])),
+            (f"first paint, {COLUMNS} × {ROWS}", "wall", PAINT_MS, lambda: paint_ms(table)),
         )
         for name, clock, bound, measure in measures:
             measure()  # warm the disk cache

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.machine import Results
 from benchmarks.performance import screen
-from benchmarks.performance.screen import FOLDS, WORKERS, SyntheticRun, Writer
+from benchmarks.performance.written_run import FOLDS, STEPS, WORKERS, SyntheticRun, Writer
 from tabapp.run.options.config import RunConfig
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import EventReader, create_run
@@ -45,7 +45,7 @@ def test_the_run_has_all_folds_of_its_trials(tmp_path, live):
 def test_a_trial_that_is_written_live_has_what_views_redraw(tmp_path):
     events = written(tmp_path, 3, 4, live=True)
     kinds = Counter(type(event) for event in events)
-    assert kinds[ev.FitProgress] == 4 * FOLDS * screen.STEPS
+    assert kinds[ev.FitProgress] == 4 * FOLDS * STEPS
     assert kinds[ev.Resources] == kinds[ev.FitsPlanned] == 4 * FOLDS // WORKERS
     last = max(place for place, event in enumerate(events) if isinstance(event, ev.FitProgress))
     assert len(replay(events[: last + 1]).active) == WORKERS
