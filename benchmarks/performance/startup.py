@@ -1,9 +1,10 @@
 """Start-up time: CPU time of `--version` and `--help`, and wall time until the first screen.
 
-python -m benchmarks.performance.startup [--repeats N] [--out FILE.json]
+python -m benchmarks.performance.startup [--repeats N] [--python INTERPRETER] [--out FILE.json]
 
 CPU time is user and system time of the whole process, interpreter included. The first paint is the time from starting
 `tabapp FILE` in a pseudo-terminal of 120 × 36 until the file's name has been drawn. Exits with 1 if a median exceeds its bound.
+`--python` measures another version: that of the environment of an interpreter.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from benchmarks.terminal import COLUMNS, ROWS, TIMEOUT_SECONDS, Terminal
 VERSION_MS, HELP_MS, PAINT_MS = 80.0, 150.0, 400.0
 ENGINE_ENDS_SECONDS = 4.0
 QUIT_KEY = b"q"
-TABAPP = (sys.executable, "-P", "-m", "tabapp")
 
 
 def cpu_ms(arguments: Sequence[str]) -> float:
@@ -40,10 +40,10 @@ def cpu_ms(arguments: Sequence[str]) -> float:
     return (usage.ru_utime + usage.ru_stime) * 1000
 
 
-def paint_ms(file: Path) -> float:
+def paint_ms(tabapp: Sequence[str], file: Path) -> float:
     """Milliseconds from starting the screen until the file's name is painted; then quits the program."""
     started = time.perf_counter()
-    terminal = Terminal([*TABAPP, str(file), "--runs-dir", str(file.parent / "runs")], user=file.parent / "user")
+    terminal = Terminal([*tabapp, str(file), "--runs-dir", str(file.parent / "runs")], user=file.parent / "user")
     try:
         terminal.wait(file.name.encode())
         elapsed = (time.perf_counter() - started) * 1000
@@ -68,15 +68,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=11)
     parser.add_argument("--out", type=Path, default=RESULTS / "startup.json")
+    parser.add_argument("--python", default=sys.executable, help="interpreter of the environment to measure")
     options = parser.parse_args()
+    tabapp = (options.python, "-P", "-m", "tabapp")
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "first_paint_of_this_table.csv"
         table.write_text("age,city,bought\n" + "".join(f"{20 + i % 50},c{i % 3},{i % 2}\n" for i in range(200)))
         measures = (
-            ("tabapp --version", "CPU", VERSION_MS, lambda: cpu_ms([*TABAPP, "--version"])),
-            ("tabapp --help", "CPU", HELP_MS, lambda: cpu_ms([*TABAPP, "--help"])),
-            (f"first paint, {COLUMNS} × {ROWS}", "wall", PAINT_MS, lambda: paint_ms(table)),
+            ("tabapp --version", "CPU", VERSION_MS, lambda: cpu_ms([*tabapp, "--version"])),
+            ("tabapp --help", "CPU", HELP_MS, lambda: cpu_ms([*tabapp, "--help"])),
+            (f"first paint, {COLUMNS} × {ROWS}", "wall", PAINT_MS, lambda: paint_ms(tabapp, table)),
         )
         for name, clock, bound, measure in measures:
             measure()  # warm the disk cache

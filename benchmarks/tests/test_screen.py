@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -60,7 +61,9 @@ def test_the_model_under_the_cursor_is_read_from_what_is_painted():
 @pytest.mark.slow
 def test_the_benchmark_measures_a_small_run(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(screen, "WINDOW_SECONDS", 0.5)
-    options = argparse.Namespace(models=6, trials=12, rate=12.0, keys=4, seconds=1.0, out=tmp_path / "screen.json")
+    options = argparse.Namespace(
+        models=6, trials=12, rate=12.0, keys=4, seconds=1.0, python=sys.executable, out=tmp_path / "screen.json"
+    )
     screen.run_benchmark(options)
     found = msgspec.json.decode(options.out.read_bytes(), type=Results)
     assert found.machine["models"] == 6
