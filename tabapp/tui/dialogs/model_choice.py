@@ -18,7 +18,6 @@ from tabapp.run.record.records import ModelChoice as Known
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Dialog
 from tabapp.tui.dialogs.edit_value import EditValue
-from tabapp.tui.dialogs.model_page import ModelPage
 from tabapp.tui.parts.table import Column, Row, Table
 from tabapp.tui.viewmodels.texts import MUTED, count, file_size
 
@@ -177,6 +176,9 @@ class ModelChoice(Dialog):
         self.query_one(Table).move_to_key(base if not unfold else model.name)
 
     def action_page(self) -> None:
+        # Imports a parser of Markdown, for which the first screen should not wait.
+        from tabapp.tui.dialogs.model_page import ModelPage
+
         model = self._model
         if model is not None:
             self.app.push_screen(ModelPage(model.name, model.title))
