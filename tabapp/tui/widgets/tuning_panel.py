@@ -42,7 +42,7 @@ def tuning_facts(state: RunState, model: str | None) -> TuningFacts | None:
         active=tuple(fit for fit in state.active.values() if fit.model == model),
         members=tuple((member_title(state, member), member) for member in members),
         greater_is_better=state.plan.greater_is_better if state.plan else True,
-        folds=tuple(fit.score for fit in state.fits.values() if (fit.model, fit.trial) == (model, 0)),
+        folds=tuple(fit.score for fit in state.fits.values() if fit.trial == 0 and fit.model == model),
         n_folds=state.plan.folds if state.plan else 0,
     )
 

@@ -74,10 +74,10 @@ def now_facts(state: RunState, now: float) -> NowFacts:
     resting = "Paused; p resumes the run." if state.paused else "" if work else "Preparing the first fits…"
     planned, running = state.planned, {fit.model for fit in fits}
     begun = {(fit.model, fit.trial, fit.fold) for fit in fits}
-    begun |= {(fit.model, fit.trial, fit.fold) for fit in state.fits.values()}
+    chosen = {fit.model for fit in planned.next}
+    begun |= {(fit.model, fit.trial, fit.fold) for fit in state.fits.values() if fit.model in chosen}
     left = [fit for fit in planned.next if (fit.model, fit.trial, fit.fold) not in begun]
     waiting = [each for each in planned.waiting if each.model not in running]
-    chosen = {fit.model for fit in planned.next}
     return NowFacts(
         work=work,
         n_workers=n_workers,
