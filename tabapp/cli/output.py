@@ -112,7 +112,7 @@ class TableWriter:
             if self._format == ".jsonl":
                 frame.write_ndjson(file)
             elif self._safe_csv:
-                from tabapp.data.reading.spreadsheet import without_formulas
+                from tabapp.data.formulas import without_formulas
 
                 without_formulas(frame).write_csv(file, include_header=self._is_empty, quote_style="non_numeric")
             else:

@@ -18,11 +18,11 @@ from tabapp.bundle.files.card import model_card
 from tabapp.bundle.prediction.load import LoadedBundle, load_bundle
 from tabapp.bundle.writing.write import write_bundle
 from tabapp.cli.output import write_table
+from tabapp.data.formulas import MARK, without_formulas
 from tabapp.data.infer import infer_schema
 from tabapp.data.limits import MemoryLimit
 from tabapp.data.reading.dialect import unique_names
 from tabapp.data.reading.read import ReadOptions, read_text
-from tabapp.data.reading.spreadsheet import MARK, without_formulas
 from tabapp.errors import DataError
 from tabapp.serve.bodies import ARROW, CSV, JSON, PARQUET, decode_file, encode_predictions
 from tabapp.serve.limits import Limits

@@ -22,8 +22,8 @@ from tabapp.bundle.files.contents import open_bundle
 from tabapp.bundle.writing.write import write_bundle
 from tabapp.cli.completion import header
 from tabapp.cli.main import run_command_line
+from tabapp.data.formulas import without_formulas
 from tabapp.data.infer import infer_schema
-from tabapp.data.reading.spreadsheet import without_formulas
 from tabapp.errors import BundleError, DataError, UsageError
 from tabapp.headless.summary import print_summary
 from tests.bundle import making

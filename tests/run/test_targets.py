@@ -14,7 +14,7 @@ from tabapp.run.record.event_lines import encode
 from tabapp.run.record.folder import create_run
 from tabapp.run.record.reducing.reduce import reduce, replay
 from tabapp.run.record.state import RunState, history_until_now
-from tabapp.run.record.target_of import run_of_target
+from tabapp.run.run_of_target import run_of_target
 from tabapp.run.texts.mean_score import mean_score
 from tabapp.tui.widgets.feed import newest
 from tests.run.recording import LIGHTGBM_ROW, PLAN, recorded, target_result

@@ -14,7 +14,7 @@ from tabapp.run.protocol.analyses import Compare, analyze
 from tabapp.run.protocol.comparing import Comparison, verdict
 from tabapp.run.record.folder import find_run
 from tabapp.run.record.state import format_score
-from tabapp.run.record.target_of import run_of_target
+from tabapp.run.run_of_target import run_of_target
 
 
 @click.command()

@@ -17,7 +17,7 @@ from tabapp.run.record.event_base import AnalysisEvent
 from tabapp.run.record.event_lines import encode
 from tabapp.run.record.folder import RunFolder, find_run
 from tabapp.run.record.state import RunState
-from tabapp.run.record.target_of import run_of_target
+from tabapp.run.run_of_target import run_of_target
 from tabapp.run.texts.diagnoses import grid_lines, grids_of, known_results, tables_of
 
 

@@ -24,7 +24,7 @@ from tabapp.run.protocol.exporting import (
 )
 from tabapp.run.record.folder import RunFolder, find_run
 from tabapp.run.record.outputs import reject_replacing
-from tabapp.run.record.target_of import run_of_target
+from tabapp.run.run_of_target import run_of_target
 from tabapp.temporary import TemporaryFolder
 
 OTHER_FORMS = {".onnx": "--onnx", ".sql": "--sql", ".py": "--python"}
