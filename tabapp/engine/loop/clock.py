@@ -80,8 +80,14 @@ class Clock:
         return moved
 
     def end_fitting(self) -> None:
-        """Leave what follows the time that is reserved for it, and not all that is left."""
-        self.extend(-math.inf)
+        """Leave what follows the time that is reserved for it, and not all that is left. Without a time limit, this is the longest
+        reserve. A pause ends, since what follows is not paused."""
+        self.resume()
+        if self.end is None:
+            self.fitting_end = time.monotonic()
+            self.end = self.fitting_end + LONGEST_RESERVE
+        else:
+            self.extend(-math.inf)
 
     def reserve_export(self, seconds: float) -> None:
         """Leave enough time after fitting for a bundle that is expected to take so long on an idle machine."""

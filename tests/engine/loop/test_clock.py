@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 import time
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.fit.jobs import FitResult
-from tabapp.engine.loop.clock import CHECKS, EXPORT_BYTES_PER_SECOND, Clock, export_seconds
+from tabapp.engine.loop.clock import CHECKS, EXPORT_BYTES_PER_SECOND, LONGEST_RESERVE, Clock, export_seconds
 from tabapp.features.arrays import FeatureRecipe
 from tabapp.run.record import events as ev
 from tabapp.run.record.state import seconds_used
@@ -134,11 +133,19 @@ def test_a_first_score_may_take_the_time_of_the_end(monkeypatch: pytest.MonkeyPa
     assert Clock(20.0, used=30.0).grace_seconds() == (0.0, 0.0)
 
 
-def test_what_follows_an_early_end_takes_the_reserved_time_only() -> None:
-    clock = Clock(1000.0, 0.0)
-    reserve = clock.left() - clock.fitting_left()
-    clock.extend(-math.inf)
-    assert clock.fitting_left() <= 0
-    assert clock.left() == pytest.approx(reserve, abs=0.5)
-    untimed = Clock(None, 0.0)
-    assert untimed.extend(-math.inf) == 0
+@pytest.mark.parametrize(("budget", "reserve"), [(1000.0, 60.0), (100.0, 6.0), (None, LONGEST_RESERVE)])
+@pytest.mark.parametrize("paused", [False, True])
+def test_what_follows_an_early_end_takes_the_reserved_time_only(
+    monkeypatch: pytest.MonkeyPatch, budget: float | None, reserve: float, paused: bool
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    clock = Clock(budget, 0.0)
+    now += 10.0
+    if paused:
+        clock.pause()
+        now += 500.0
+    clock.end_fitting()
+    assert (clock.fitting_left(), clock.left(), clock.paused) == (0.0, reserve, False)
+    now += 1.0
+    assert clock.left() == reserve - 1.0
