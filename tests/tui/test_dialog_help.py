@@ -9,7 +9,7 @@ from tabapp.tui.dialogs.basic import Choice, Decision, Dialog, Reading
 from tabapp.tui.dialogs.edit_value import EditValue
 from tests.tui import recordings
 from tests.tui.driver import NARROW, WIDE, Driver, drive
-from tests.tui.screens.test_data_screen import go_to
+from tests.tui.planning import go_to
 
 
 async def helped(driver: Driver, key: str) -> str:
