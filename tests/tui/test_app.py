@@ -1,4 +1,4 @@
-"""The life of the app: the start of an engine, its end, attaching, leaving, crashing."""
+"""The life of the app: the start of a run, its end, what follows it, attaching, crashing."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import msgspec
 import pytest
 from textual.widgets import Input
 
-from tabapp.run.record import events as ev
 from tabapp.run.record.folder import RunFolder
 from tabapp.tui.app import AttachedApp
 from tabapp.tui.browse import Shown, show_runs
-from tabapp.tui.dialogs.basic import Ask, Choice, Decision
+from tabapp.tui.dialogs.basic import Ask, Choice
 from tabapp.tui.parts.lines import Tabs
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.diagnose import DiagnoseView
@@ -91,13 +90,6 @@ async def test_a_message_is_shown_once_however_often_its_key_is_pressed(tmp_path
         await driver.until(driver.toasts)
 
 
-@pytest.mark.parametrize("key", ["q", "ctrl+c"])
-async def test_a_program_that_reads_a_file_is_left_at_once(tmp_path, monkeypatch, key):
-    async with drive(tmp_path, monkeypatch, recordings.opening()[:2]) as driver:
-        await driver.press(key)
-        await driver.until(lambda: not driver.app.is_running)
-
-
 @pytest.mark.parametrize(
     ("events", "size"),
     [
@@ -168,72 +160,6 @@ async def test_the_header_of_a_run_that_was_discarded_has_its_best_score(tmp_pat
         await driver.sees(f"■ stopped in 1m 56s · best {best.score:.4f}")
 
 
-async def test_the_line_of_a_small_terminal_has_the_best_score_of_a_killed_run(tmp_path, monkeypatch):
-    events = recordings.running()
-    async with drive(tmp_path, monkeypatch, events, size=(110, 12), attach=True, engine_runs=False) as driver:
-        await driver.until(lambda: driver.app.trouble is not None)
-        best = driver.app.snapshot().state.best
-        assert best is not None
-        await driver.press("escape")
-        await driver.sees(f"✗ No engine is running for this run, and it has no result. · {best.score:.4f} {best.title}")
-
-
-async def test_an_exit_code_of_the_engine_is_the_commands(tmp_path, monkeypatch):
-    failed = ev.RunFinished(
-        t=recordings.START + 9, status="failed", run="r", bundle=None, task=None, target=None, metric=None,
-        greater_is_better=None, best=None, test_score=None, seconds=9.0, leaderboard=(), importances=(), agreement={},
-        exit_code=3, message="The file holds a header only.",
-    )  # fmt: skip
-    async with drive(tmp_path, monkeypatch, [recordings.opening()[0]]) as driver:
-        await driver.write(failed)
-        await driver.sees("✗ failed", "The file holds a header only.")
-        await driver.press("q")
-    assert driver.app.exit_code == 3
-
-
-async def test_a_killed_engine_offers_to_resume_by_a_key(tmp_path, monkeypatch):
-    async with drive(tmp_path, monkeypatch, recordings.running(), engine_runs=False) as driver:
-        driver.folder.log.write_text("line one\nMemoryError in the engine\n")
-        await driver.press("1")
-        driver.process.returncode = -9
-        await driver.until(lambda: isinstance(driver.app.screen, Decision))
-        await driver.sees("SIGKILL", "MemoryError in the engine", "Resume now", "Show the log", "Quit")
-        assert "tabapp resume" not in driver.text()
-        await driver.press("8")
-        await driver.until(lambda: driver.app.screen.VIEW == "log")
-        await driver.press("1")
-        best = f"{driver.app.snapshot().state.best.score:.4f}"
-        await driver.sees(
-            f"✗ the engine has stopped · best {best} (",
-            "r Resume",
-            "n New run",
-            "─ Result ─",
-            "Interrupted",
-            "r resume",
-        )
-        await driver.press("escape")
-        await driver.sees("─ Now ─", "The engine has stopped; r resumes the run.")
-        assert "workers busy" not in driver.text()
-        assert "F Finish" not in driver.text()
-        assert "p Pause" not in driver.text()
-        await driver.press("r")
-        await driver.until(lambda: driver.app.opened is not None)
-        assert driver.app.opened == Opened(driver.folder, start_engine=True, resumed=True)
-        assert driver.folder.config().start
-        assert driver.commands() == []
-    assert driver.app.exit_code == 1
-
-
-async def test_an_engine_that_dies_before_the_start_is_started_again_without_the_run(tmp_path, monkeypatch):
-    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
-        driver.process.returncode = 1
-        await driver.until(lambda: isinstance(driver.app.screen, Decision))
-        await driver.press("r")
-        await driver.until(lambda: driver.app.opened is not None)
-        assert driver.app.opened == Opened(driver.folder, start_engine=True)
-        assert not driver.folder.config().start
-
-
 async def test_a_plan_of_an_earlier_engine_is_not_changed_before_the_new_one_has_read_the_table(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, [], earlier=recordings.opening()) as driver:
         await driver.press("b")
@@ -301,19 +227,6 @@ async def test_a_plan_whose_table_is_gone_is_not_cloned(tmp_path, monkeypatch):
         assert driver.app.opened is None
 
 
-async def test_the_command_in_the_quit_dialog_names_another_folder_of_runs(tmp_path, monkeypatch):
-    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
-        await driver.press("q")
-        await driver.until(lambda: isinstance(driver.app.screen, Decision))
-        shown = " ".join(driver.text().split())
-        assert f"tabapp attach {driver.folder.short_id} --runs-dir" in shown
-        await driver.press("escape")
-        monkeypatch.setenv("TABAPP_RUNS_DIR", str(tmp_path))
-        await driver.press("q")
-        await driver.until(lambda: isinstance(driver.app.screen, Decision))
-        assert "--runs-dir" not in driver.text()
-
-
 async def test_start_is_not_offered_once_the_run_has_started(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await driver.press("2")
@@ -321,117 +234,6 @@ async def test_start_is_not_offered_once_the_run_has_started(tmp_path, monkeypat
         await driver.pilot.pause()
         assert not driver.app.screen.query_one("#start").display
         assert "Start" not in driver.text()
-
-
-async def test_an_attached_run_without_an_engine_offers_to_resume(tmp_path, monkeypatch):
-    events = recordings.running()
-    async with drive(tmp_path, monkeypatch, events, attach=True, engine_runs=False) as driver:
-        await driver.sees("No engine is running for this run", "Resume now")
-        await driver.press("escape", "q")
-    assert driver.app.exit_code == 1
-
-
-@pytest.mark.parametrize("keys", [["question_mark"], ["slash", "r"]], ids=["a dialog", "a filter"])
-async def test_a_dialog_that_opens_by_itself_waits_until_it_can_take_the_keys(tmp_path, monkeypatch, keys):
-    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
-        await driver.press(*keys)
-        await driver.until(lambda: not driver.app.is_free)
-        shown = driver.app.screen
-        monkeypatch.setattr(RunFolder, "is_running", lambda self: False)
-        await driver.until(lambda: driver.app.trouble is not None)
-        for _ in range(3):
-            driver.app.draw_changes()
-            await driver.pilot.pause()
-        assert driver.app.screen is shown
-        await driver.press("escape")
-        await driver.sees("The engine has stopped", "Resume now")
-        assert isinstance(driver.app.screen, Decision)
-
-
-async def test_a_dialog_about_a_stopped_engine_is_dropped_if_it_works_again(tmp_path, monkeypatch):
-    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
-        await driver.press("question_mark")
-        await driver.until(lambda: not driver.app.is_free)
-        monkeypatch.setattr(RunFolder, "is_running", lambda self: False)
-        await driver.until(lambda: driver.app.trouble is not None)
-        monkeypatch.setattr(RunFolder, "is_running", lambda self: True)
-        await driver.until(lambda: driver.app.trouble is None)
-        await driver.press("escape")
-        await driver.until(lambda: driver.app.is_free)
-        driver.app.draw_changes()
-        await driver.pilot.pause()
-        assert driver.app.is_free
-
-
-async def test_an_engine_that_cannot_start_shows_the_error(tmp_path, monkeypatch):
-    error = OSError(12, "Cannot allocate memory")
-    async with drive(tmp_path, monkeypatch, [], start_error=error, engine_runs=False) as driver:
-        await driver.sees("The engine has stopped", "Cannot allocate memory")
-        await driver.press("escape")
-        await driver.sees("✗ the engine has stopped")
-
-
-@pytest.mark.parametrize(
-    ("key", "commands", "exit_code"), [("b", [], 0), ("d", ["abort"], 130), ("f", ["finish"], 0), ("escape", [], None)]
-)
-async def test_quitting_a_run_in_progress_asks_what_to_do(tmp_path, monkeypatch, key, commands, exit_code):
-    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
-        await driver.press("q")
-        await driver.until(lambda: isinstance(driver.app.screen, Decision))
-        await driver.sees("Run in progress", "62%", "best 0.8829", "~45s left", "tabapp attach titanic-")
-        await driver.press(key)
-        await driver.until(lambda: [command["command"] for command in driver.commands()] == commands)
-        if key == "f":
-            assert driver.app.is_running
-            await driver.write(recordings.finished()[-1])
-        if exit_code is None:
-            await driver.until(lambda: isinstance(driver.app.screen, RunningView))
-            assert driver.app.is_running
-        else:
-            await driver.until(lambda: not driver.app.is_running)
-            assert driver.app.exit_code == exit_code
-
-
-async def test_arrow_keys_choose_in_the_dialog(tmp_path, monkeypatch):
-    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True, size=NARROW) as driver:
-        await driver.press("q", "down", "enter")
-        assert [command["command"] for command in driver.commands()] == ["finish"]
-
-
-async def test_the_question_is_up_to_date_while_it_is_open(tmp_path, monkeypatch):
-    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
-        await driver.press("q")
-        await driver.sees("Run in progress", "best 0.8829", "Discard and quit")
-        best = driver.app.snapshot().state.leaderboard[0]
-        rows = (msgspec.structs.replace(best, score=0.9111), *driver.app.snapshot().state.leaderboard[1:])
-        await driver.write(ev.LeaderboardChanged(rows=rows))
-        await driver.sees("best 0.9111", "Discard and quit")
-        await driver.write(recordings.finished()[-1])
-        await driver.sees("The run has ended", "Quit", "Cancel")
-        assert "left" not in driver.text().partition("The run has ended")[2].partition("Cancel")[0]
-        assert "Discard and quit" not in driver.text()
-        await driver.press("d")
-        assert isinstance(driver.app.screen, Decision), "what is over cannot be discarded"
-        await driver.press("enter")
-        await driver.until(lambda: not driver.app.is_running)
-        assert driver.commands() == []
-    assert driver.app.exit_code == 0
-
-
-async def test_quitting_before_the_start_ends_the_engine(tmp_path, monkeypatch):
-    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
-        await driver.press("q")
-        assert [command["command"] for command in driver.commands()] == ["abort"]
-        await driver.until(lambda: not driver.app.is_running)
-        assert driver.process.terminated, "an engine that does not answer must not stay behind"
-    assert driver.app.exit_code == 0
-
-
-async def test_quitting_a_finished_run_asks_nothing(tmp_path, monkeypatch):
-    async with drive(tmp_path, monkeypatch, recordings.finished()) as driver:
-        await driver.press("ctrl+c")
-        await driver.until(lambda: not driver.app.is_running)
-        assert driver.commands() == []
 
 
 async def test_a_crash_leaves_a_report_without_local_variables(tmp_path, monkeypatch, capsys):
