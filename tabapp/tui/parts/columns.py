@@ -74,15 +74,15 @@ def column_row(
     )
 
 
-def columns_for(longest_name: int, width: int, *, associated: bool) -> tuple[Column, ...]:
-    """The columns of the table; a long name leaves room for the rest."""
+def columns_for(longest_name: int, longest_kind: int, width: int, *, associated: bool) -> tuple[Column, ...]:
+    """The columns of the table; a long name leaves room for the rest, and the longest kind for its mark."""
     return (
         Column("", width=1),
         Column("name", width=min(longest_name, max(12, width // 3))),
-        Column("kind"),
+        Column("kind", width=longest_kind + 1),
         Column("miss", "right", width=5),
         Column("unique", "right", priority=3),
-        Column("assoc" if associated else "", "right", width=5 if associated else 1, priority=1 if associated else 9),
+        Column("assoc" if associated else "", "right", width=5 if associated else None, priority=1),
         Column("shape", width=SHAPE_WIDTH, priority=1),
         Column("values", flexible=True, priority=2, shorten=_shorter_values),
     )
@@ -102,7 +102,7 @@ class Columns(Table):
     """
 
     def __init__(self) -> None:
-        super().__init__(columns_for(4, 80, associated=False), id="columns", empty="Reading the file…")
+        super().__init__(columns_for(4, 4, 80, associated=False), id="columns", empty="Reading the file…")
         self.filter = ""
         self.order: Order = "file"
         self.associations: Mapping[str, float] = {}
@@ -131,8 +131,9 @@ class Columns(Table):
             for column in shown
         ]
         self.set_empty(f"No column matches “{self.filter}”." if self.filter else "The table has no columns.")
-        longest = max([4, *(len(column.name) for column in state.schema.columns)])
-        self.show(rows, columns_for(longest, self.size.width, associated=bool(self.associations)))
+        longest_name = max([4, *(len(column.name) for column in state.schema.columns)])
+        longest_kind = max([4, *(len(kinds.get(column.kind, column.kind)) for column in state.schema.columns)])
+        self.show(rows, columns_for(longest_name, longest_kind, self.size.width, associated=bool(self.associations)))
 
     def _place(self, column: ev.ColumnView) -> tuple[bool, float]:
         value: Callable[[ev.ColumnView], float] = {

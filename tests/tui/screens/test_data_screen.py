@@ -13,7 +13,7 @@ from tabapp.tui.paging.client import Pager
 from tabapp.tui.parts.columns import Columns, column_row, columns_for
 from tabapp.tui.widgets.checks import without_options
 from tests.tui import recordings
-from tests.tui.driver import NARROW, WIDE, drive
+from tests.tui.driver import NARROW, WIDE, Driver, drive
 from tests.tui.planning import answer, enter, sent
 
 # Columns
@@ -43,16 +43,16 @@ async def test_a_filter_without_a_match_says_so(tmp_path, monkeypatch):
 
 WIDE_VALUES = {
     "Age": "12285 … 1490400",
-    "Sex": "46% Married-civ-spouse",
+    "Sex": "46% Married-civ-spouse-of-a-sailor",
     "Cabin": "2011-01-01 … 2012-12-31",
-    "Fare": "-1234567 … 7654321",
+    "Fare": "-12345678 … 87654321",
 }
 
 
 @pytest.mark.parametrize(
     ("size", "shown"),
     [
-        (WIDE, ("12285 … 1490400", "-1.23M … 7.65M", "46% Married-civ…", "2011-01…2012-12", " num ")),
+        (WIDE, ("12285 … 1490400", "-12.3M … 87.7M", "46% Married-civ-s…", "2011-01 … 2012-12", " num ")),
         (NARROW, (" num ", "→ left out")),
     ],
 )
@@ -146,14 +146,23 @@ async def test_a_column_that_cannot_be_inspected_says_why(tmp_path, monkeypatch)
         await driver.sees("There is no file titanic.csv.")
 
 
-async def test_a_kind_that_was_set_can_be_taken_back(tmp_path, monkeypatch):
-    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+def places(driver: Driver) -> list[int]:
+    """Where the titles of the list of columns begin."""
+    title = next(line for line in driver.text().splitlines() if "unique" in line)
+    return [title.index(name) for name in ("kind", "miss", "unique", "shape", "values")]
+
+
+@pytest.mark.parametrize(("size", "shown"), [(WIDE, "cat*"), ((200, 50), "category*")])
+async def test_a_kind_that_was_set_moves_no_column_and_can_be_taken_back(tmp_path, monkeypatch, size, shown):
+    async with drive(tmp_path, monkeypatch, recordings.opening(), size=size) as driver:
         driver.app.screen.query_one(Columns).move_to_key("Pclass")
+        before = places(driver)
         await driver.press("K")
         await enter(driver, "numeric")
         await driver.until(driver.commands)
         await answer(driver)
-        await driver.sees("cat*")
+        await driver.sees(shown)
+        assert places(driver) == before
         await driver.press("K")
         await enter(driver, "detected")
         await driver.until(lambda: len(driver.commands()) == 2)
@@ -215,6 +224,6 @@ def test_a_check_whose_keys_change_the_plan_names_no_option(action, shown):
 def test_the_share_of_missing_cells_fits_into_its_column(missing, shown):
     column = msgspec.structs.replace(recordings.schema().columns[0], missing=missing)
     row = column_row(column, 891, {}, (), None)
-    titles = [each.title for each in columns_for(8, 80, associated=False)]
+    titles = [each.title for each in columns_for(8, 4, 80, associated=False)]
     assert row.cells[titles.index("miss")].plain == shown
-    assert len(shown) <= columns_for(8, 80, associated=False)[titles.index("miss")].width
+    assert len(shown) <= columns_for(8, 4, 80, associated=False)[titles.index("miss")].width
