@@ -52,7 +52,7 @@ PANELS: dict[str, tuple[str, str]] = {
     ),
     "preview": (
         "Preview",
-        "The first rows of the file. A dot is an empty cell. Press a to show all rows.",
+        "The first rows of the file, with the target as the first column. A dot is an empty cell. Press a to show all rows.",
     ),
     "table": (
         "All rows",

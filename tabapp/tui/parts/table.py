@@ -34,6 +34,7 @@ class Column:
         priority: 0 is always shown; without room, columns with the highest number are hidden first.
         shorten: gives a cell a form of at most so many cells where it does not fit; None cuts its end.
         wraps: a cell that does not fit takes further lines instead.
+        spreads: it takes them only where the table has free lines for all of the cell.
     """
 
     title: str
@@ -44,6 +45,7 @@ class Column:
     priority: int = 0
     shorten: Callable[[Content, int], Content] | None = None
     wraps: bool = False
+    spreads: bool = False
 
 
 @dataclass(frozen=True)
@@ -251,18 +253,32 @@ class Table(ScrollView, can_focus=True):
         shown = [wide for wide in self._widths if wide]
         across = sum(shown) + GAP * (len(shown) - 1) + 2 if self._wide else width
         self._tops = range(len(self._rows) + 1)
-        if any(column.wraps for column in self._columns):
-            self._tops = list(accumulate(map(self._height_of, self._rows), initial=0))
+        if any(column.wraps or column.spreads for column in self._columns):
+            self._tops = list(accumulate(self._heights(), initial=0))
         self.virtual_size = Size(across, self._tops[-1] + self._header)
 
-    def _height_of(self, row: Row) -> int:
-        """The lines of a row."""
-        wrapping = (
+    def _heights(self) -> list[int]:
+        """The lines of each row; rows that spread get free lines from the top."""
+        heights = [self._height_of(row, [column.wraps for column in self._columns]) for row in self._rows]
+        if not any(column.spreads for column in self._columns):
+            return heights
+        free = self.size.height - self._header - sum(heights)
+        spreading = [column.wraps or column.spreads for column in self._columns]
+        for index, row in enumerate(self._rows):
+            more = self._height_of(row, spreading) - heights[index]
+            if 0 < more <= free:
+                heights[index] += more
+                free -= more
+        return heights
+
+    def _height_of(self, row: Row, wrapping: Sequence[bool]) -> int:
+        """The lines of a row in which some cells wrap."""
+        lines = (
             len(cell.wrap(width))
-            for column, width, cell in zip(self._columns, self._widths, row.cells, strict=True)
-            if column.wraps and width
+            for wraps, width, cell in zip(wrapping, self._widths, row.cells, strict=True)
+            if wraps and width
         )
-        return max([1, *wrapping])
+        return max([1, *lines])
 
     def _row_at(self, line: int) -> int:
         """The index of the row that has a line."""
@@ -283,7 +299,8 @@ class Table(ScrollView, can_focus=True):
         elif at < self._tops[-1]:
             index = self._row_at(at)
             style = self._cursor_style() if index == self._index else self.visual_style
-            line = self._line(self._rows[index].cells, at - self._tops[index])
+            top, end = self._tops[index], self._tops[index + 1]
+            line = self._line(self._rows[index].cells, at - top, spreads=end - top > 1)
         else:
             style = self.visual_style
             line = Content.styled(f" {one_line(self._empty)}" if y == self._header and not self._rows else "", MUTED)
@@ -296,13 +313,13 @@ class Table(ScrollView, can_focus=True):
         # Textual leaves "reverse" out of the visual style.
         return self.get_visual_style(name) + Style(reverse=bool(self.get_component_styles(name).text_style.reverse))
 
-    def _line(self, cells: Sequence[Content], number: int = 0) -> Content:
-        """A line of a row; those after the first have only what cells continue."""
+    def _line(self, cells: Sequence[Content], number: int = 0, *, spreads: bool = False) -> Content:
+        """A line of a row, which may have several; those after the first have only what cells continue."""
         parts: list[Content] = []
         for column, width, cell in zip(self._columns, self._widths, cells, strict=True):
             if not width:
                 continue
-            if column.wraps:
+            if column.wraps or (column.spreads and spreads):
                 wrapped = cell.wrap(width)
                 cell = wrapped[number] if number < len(wrapped) else Content("")
             elif number:

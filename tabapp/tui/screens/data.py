@@ -51,6 +51,7 @@ class DataView(RunView):
         self._pager = Pager(self.tabapp.folder)
         self.rows = TableRows(self._pager)
         self._shown: tuple[object, object] = (None, None)
+        self._targets: tuple[str, ...] = ()
         self._rated: ev.SchemaInferred | None = None
         self._copies = False
         self._plan = PlanEditing(self.tabapp)
@@ -92,7 +93,7 @@ class DataView(RunView):
             self.run_worker(self.rows.head(), exit_on_error=False)
 
     def _show_rows(self) -> None:
-        self.query_one(Preview).show_rows(self.rows)
+        self.query_one(Preview).show_rows(self.rows, self._targets)
 
     # -- drawing ------------------------------------------------------------------------------------------------------
 
@@ -136,6 +137,10 @@ class DataView(RunView):
         self._copy_command()
 
     def _draw_rows(self, state: RunState) -> None:
+        targets = () if state.plan is None else state.plan.targets or (state.plan.target,)
+        if targets != self._targets:
+            self._targets = targets
+            self._show_rows()
         if state.read is None or (state.read, state.schema) == self._shown:
             return
         before, self._shown = self._shown[0], (state.read, state.schema)

@@ -27,9 +27,14 @@ def without_options(warning: ev.WarningView) -> ev.WarningView:
 
 
 def warning_line(warning: ev.WarningView) -> Content:
+    """A warning with its mark, its column and the action taken."""
+    return Content.assemble(("⚠ ", "$warning"), warning_text(warning))
+
+
+def warning_text(warning: ev.WarningView) -> Content:
     """A warning with its column and the action taken."""
     named, message, action = parts(without_options(warning))
-    return Content.assemble(("⚠ ", "$warning"), (named, "bold"), message, (action, MUTED))
+    return Content.assemble((named, "bold"), message, (action, MUTED))
 
 
 def shorter_line(line: Content, width: int) -> Content:
@@ -61,7 +66,8 @@ class Checks(Table):
     """A row for each warning."""
 
     def __init__(self) -> None:
-        super().__init__([Column("warning", flexible=True, shorten=shorter_line)], header=False, id="checks")
+        columns = (Column("", width=1), Column("warning", flexible=True, shorten=shorter_line, spreads=True))
+        super().__init__(columns, header=False, id="checks")
         set_titles(self, "Checks")
         self._facts: ev.SchemaInferred | None = None
 
@@ -89,8 +95,9 @@ class Checks(Table):
             f"Checks · {count(number, 'warning')}" if number else "Checks",
             "enter shows what you can do" if number else "",
         )
-        rows = [Row(str(place), (warning_line(warning),)) for place, warning in enumerate(facts.warnings)]
+        mark = Content.styled("⚠", "$warning")
+        rows = [Row(str(place), (mark, warning_text(warning))) for place, warning in enumerate(facts.warnings)]
         if text := unlabeled_rows(facts):
-            rows.append(Row(UNLABELED, (Content.assemble(("ⓘ ", "$primary"), text),)))
+            rows.append(Row(UNLABELED, (Content.styled("ⓘ", "$primary"), Content(text))))
         self.set_empty("✓ No problems found.")
         self.show(rows)

@@ -1,6 +1,8 @@
-"""The first rows of the table, scrollable sideways."""
+"""The first rows of the table, scrollable sideways, with the target first."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from tabapp.printable import one_line
 from tabapp.tui.content import Content
@@ -18,15 +20,24 @@ class Preview(Table):
         super().__init__([], wide=True, id="preview", empty="Reading the file…")
         set_titles(self, "Preview")
 
-    def show_rows(self, rows: TableRows) -> None:
-        """Draw the known first rows."""
+    def show_rows(self, rows: TableRows, targets: Collection[str] = ()) -> None:
+        """Draw the known first rows, with the targets as the first columns, where a wide table shows them."""
         layout = rows.layout
+        order = sorted(range(len(layout.names)), key=lambda index: layout.names[index] not in targets)
+        n_targets = sum(name in targets for name in layout.names)
         columns = [
-            Column(one_line(name), "right" if numeric else "left", width=width)
-            for name, width, numeric in zip(layout.names, layout.widths, layout.numeric, strict=True)
+            Column(
+                one_line(layout.names[index]),
+                "right" if layout.numeric[index] else "left",
+                width=layout.widths[index],
+            )
+            for index in order
         ]
         shown = [
-            Row(str(number), tuple(Content.styled(EMPTY, MUTED) if c is None else Content(one_line(c)) for c in cells))
+            Row(
+                str(number),
+                tuple(_cell(cells[index], "$accent" if place < n_targets else "") for place, index in enumerate(order)),
+            )
             for number, cells in enumerate(rows.first_rows)
         ]
         if rows.whole_height is not None:
@@ -35,3 +46,7 @@ class Preview(Table):
             of = f"about {rows.about:,} rows · still reading…" if rows.about else "all rows · still reading…"
         set_titles(self, f"Preview · {len(shown)} of {of}", "←/→ scroll · a all rows")
         self.show(shown, columns)
+
+
+def _cell(text: str | None, style: str) -> Content:
+    return Content.styled(EMPTY, MUTED) if text is None else Content.styled(one_line(text), style)

@@ -11,7 +11,9 @@ from tabapp.run.record.records import RemedyView
 from tabapp.tui.dialogs.column_inspector import ColumnInspector
 from tabapp.tui.paging.client import Pager
 from tabapp.tui.parts.columns import Columns, column_row, columns_for
+from tabapp.tui.screens.data import DataView
 from tabapp.tui.widgets.checks import without_options
+from tabapp.tui.widgets.preview import Preview
 from tests.tui import recordings
 from tests.tui.driver import NARROW, WIDE, Driver, drive
 from tests.tui.planning import answer, enter, sent
@@ -24,14 +26,27 @@ async def test_the_preview_aligns_numbers_at_the_right_and_texts_at_the_left_as_
     tmp_path, monkeypatch, size
 ):
     async with drive(tmp_path, monkeypatch, recordings.opening(), size=size) as driver:
-        await driver.sees("PassengerId  Survived  Pclass  Name", "Braund")
+        await driver.sees("Survived  PassengerId  Pclass  Name", "Braund")
         lines = driver.text().splitlines()
-        at = next(place for place, line in enumerate(lines) if "PassengerId  Survived" in line)
+        at = next(place for place, line in enumerate(lines) if "Survived  PassengerId" in line)
         title, first = lines[at : at + 2]
         for name, cell in (("PassengerId", "1"), ("Survived", "0"), ("Pclass", "3")):
             end = title.index(name) + len(name)
             assert first[:end].endswith(f" {cell}")
         assert first.index("Braund") == title.index("Name")
+
+
+async def test_the_preview_begins_with_the_targets_of_the_plan(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening()[:-2]) as driver:
+        await driver.sees("PassengerId  Survived  Pclass  Name")
+        await driver.write(*recordings.opening()[-2:])
+        await driver.sees("Survived  PassengerId  Pclass  Name")
+        await driver.write(recordings.plan(targets=("Survived", "Sex")))
+        await driver.sees("Survived  Sex     PassengerId  Pclass  Name")
+        driver.app.screen.query_one(Preview).focus()
+        await driver.press("a")
+        await driver.until(lambda: not isinstance(driver.app.screen, DataView))
+        await driver.sees("PassengerId  Survived  Pclass  Name")
 
 
 async def test_a_filter_without_a_match_says_so(tmp_path, monkeypatch):
@@ -170,6 +185,24 @@ async def test_a_kind_that_was_set_moves_no_column_and_can_be_taken_back(tmp_pat
 
 
 # Checks
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+async def test_a_warning_that_does_not_fit_takes_the_lines_that_are_free(tmp_path, monkeypatch, number):
+    long = ev.WarningView(
+        check="leak", column="Age", message=" ".join(["nearly the target"] * 9) + ", to the last word", action="kept"
+    )
+    short = ev.WarningView(check="duplicate_rows", column=None, message="3 rows repeat another row.", action="kept")
+    warnings = (long, *[short] * (number - 1))
+    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+        await driver.write(msgspec.structs.replace(recordings.schema(), warnings=warnings))
+        await driver.sees(f"Checks · {number} warning")
+        checks = driver.app.screen.query_one("#checks")
+        assert checks.size.height == 4
+        shown = " ".join(checks.render_line(line).text.strip() for line in range(4))
+        assert shown.count("3 rows repeat another row → kept") == number - 1
+        assert ("to the last word → kept" in shown) == (number < 4)
+        assert ("…" in shown) == (number == 4)
 
 
 async def test_enter_on_a_warning_offers_its_remedies(tmp_path, monkeypatch):
