@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
@@ -19,18 +20,33 @@ from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Dialog
 from tabapp.tui.dialogs.edit_value import EditValue
 from tabapp.tui.parts.table import Column, Row, Table
-from tabapp.tui.viewmodels.texts import MUTED, count, file_size
+from tabapp.tui.viewmodels.texts import MUTED, count, file_size, short_reason
 
 KEYS = "space include · a all · n none · → presets · i page · = fix a value · enter use these models · esc cancel"
+
+
+def _name_and_year(source: Content, width: int) -> Content:
+    """The first author and the year of a source."""
+    found = re.match(r"(.+?)(?:,| &| et al\.).*( \d{4})", source.plain)
+    return source if found is None else Content.styled(found[1] + found[2], MUTED)
+
+
+def _clause(note: Content, width: int) -> Content:
+    """The first clause of a reason; fixed values have one only."""
+    clause = short_reason(note.plain)
+    begin = note.plain.index(clause)
+    return note[begin : begin + len(clause)]
+
+
 COLUMNS = (
     Column("", width=1),
     Column("Model", least=16),
     Column("Family", priority=6),
-    Column("Source", priority=3),
+    Column("Source", flexible=True, least=18, priority=3, shorten=_name_and_year),
     Column("Fit", "right", priority=1),
     Column("Memory", "right", priority=4),
     Column("Device", priority=5),
-    Column("", flexible=True, least=12, priority=2),
+    Column("", flexible=True, least=36, priority=2, shorten=_clause),
 )
 
 

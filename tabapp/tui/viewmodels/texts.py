@@ -21,6 +21,8 @@ from tabapp.run.texts.progress import progress_of
 from tabapp.tui.chrome.actions import Phase, has_started, phase_of
 from tabapp.tui.content import Content
 
+SEE_REASON = " (enter)"
+"""After the status of a model whose reason is a key away."""
 MUTED = "$foreground 60%"
 UNITS = ("", "k", "M", "G", "T", "P", "E")
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -214,6 +216,11 @@ def model_name(row: ev.LeaderboardRow) -> str:
     return row.title if row.trial is None else f"{row.title} #{row.trial}"
 
 
+def short_reason(reason: str) -> str:
+    """Why a model is skipped or has failed, as a clause of a sentence that begins with the model: needs at least 500 rows."""
+    return re.split(r"; |: `", reason)[0].removeprefix("It ").rstrip(".")
+
+
 def status_content(row: ev.LeaderboardRow, frame: int | None, *, members: int, folds: int) -> Content:
     """The status of a model as a glyph, a word and a color. A diamond marks the ensemble and its members.
 
@@ -237,13 +244,13 @@ def status_content(row: ev.LeaderboardRow, frame: int | None, *, members: int, f
         case "ok":
             return Content.assemble(("✓", "$success"), f" {count(row.trials, 'trial')}", member)
         case "failed":
-            return Content.assemble(("✗ failed", "$error"), (" (enter)", MUTED))
+            return Content.assemble(("✗ failed", "$error"), (SEE_REASON, MUTED))
         case "pruned":
-            return Content.assemble(("⊘ pruned", "$warning"), (" (enter)", MUTED))
+            return Content.assemble(("⊘ pruned", "$warning"), (SEE_REASON, MUTED))
         case "skipped" if row.not_started:
             return Content.styled("– not started", MUTED)
         case "skipped":
-            return Content.styled("– skipped (enter)", MUTED)
+            return Content.styled(f"– skipped{SEE_REASON}", MUTED)
         case _:
             return Content.styled("· queued", MUTED)
 

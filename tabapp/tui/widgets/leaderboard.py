@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,6 +19,7 @@ from tabapp.tui.parts.table import Column, Row
 from tabapp.tui.viewmodels.query import Value, parse
 from tabapp.tui.viewmodels.texts import (
     MUTED,
+    SEE_REASON,
     Snapshot,
     best_text,
     count,
@@ -25,6 +27,7 @@ from tabapp.tui.viewmodels.texts import (
     model_name,
     score_margin,
     share_text,
+    short_reason,
     status_content,
 )
 from tabapp.tui.widgets.model_table import FOLD_KEY, ModelTable, split_not_started
@@ -39,6 +42,7 @@ SORTS: tuple[tuple[str, Callable[[ev.LeaderboardRow], tuple[float, str]]], ...] 
 TITLES = {"#": "rank", "Model": "name", "Fit": "fit time", "Status": "trials"}
 WAITING = "Waiting for the first models…"
 FIELDS = ("model", "family", "score", "fit", "trials", "status", "weight")
+WITH_REASON = re.compile(r"(✗ failed|⊘ pruned|– skipped): ")
 IMPROVEMENT_SECONDS = 60.0
 WITHOUT_SCORE = {"ok": 0, "running": 0, "queued": 1, "failed": 2}
 """Order of models without a score; skipped ones come last."""
@@ -56,8 +60,14 @@ def columns_for(state: RunState) -> tuple[Column, ...]:
         Column("± 95%", "right"),
         *folds,
         Column("Fit", "right", priority=3),
-        Column("Status", flexible=True, least=20),
+        Column("Status", flexible=True, least=20, shorten=_without_reason),
     )
+
+
+def _without_reason(status: Content, width: int) -> Content:
+    """A status with the key that shows the reason, where the reason has no room; others are cut."""
+    found = WITH_REASON.match(status.plain)
+    return status if found is None else status[: found.end(1)] + Content.styled(SEE_REASON, MUTED)
 
 
 @dataclass(frozen=True)
@@ -156,8 +166,10 @@ def _cells(row: ev.LeaderboardRow, frame: int | None, members: int, folds: int, 
 
 
 def _status(row: ev.LeaderboardRow, frame: int | None, members: int, folds: int, notes: Notes) -> Content:
-    """The status, with the difference from the ensemble, or with what a waiting model waits for."""
+    """The status, with the difference from the ensemble, what a waiting model waits for, or why a model has no score."""
     status = status_content(row, frame, members=members, folds=folds)
+    if row.reason and status.plain.endswith(SEE_REASON):
+        return Content.assemble(status[: -len(SEE_REASON)], (f": {short_reason(row.reason)}", MUTED))
     if notes.waits and not row.activity and row.status in ("queued", "ok"):
         waits = f" · {notes.waits}" if row.score is not None else f"· {notes.waits}"
         return Content.assemble(status if row.score is not None else "", (waits, MUTED))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from textual.widgets import Input
 
 from tabapp.run.record import events as ev
@@ -62,3 +63,17 @@ async def test_the_picker_shows_in_full_why_a_model_is_skipped(tmp_path, monkeyp
         skipped = next(model for model in picker._models if model.reason)
         picker.query_one(Table).move_to_key(skipped.name)
         await driver.until(lambda: skipped.reason in str(picker.query_one("#message").render()))
+
+
+async def test_a_row_of_the_picker_has_the_clause_that_says_why_a_model_is_skipped(tmp_path, monkeypatch):
+    reason = "It needs at least 1,000 training rows; the table has 891."
+    plan = recordings.plan()
+    choices = tuple(
+        msgspec.structs.replace(choice, paper="Geurts, Ernst & Wehenkel 2006", reason=reason if choice.reason else None)
+        for choice in plan.choices
+    )
+    assert any(choice.reason for choice in choices)
+    async with drive(tmp_path, monkeypatch, recordings.opening(), size=(120, 36)) as driver:
+        await driver.write(msgspec.structs.replace(plan, choices=choices))
+        await driver.press("M")
+        await driver.sees("space include", " 2006", "needs at least 1,000 training rows")

@@ -20,7 +20,7 @@ from tabapp.tui.widgets.running.result import Result
 from tabapp.tui.widgets.running.score_curve import CurveFacts, ScoreCurve, curve_facts
 from tests.recordings import HOPELESS, events_of
 from tests.tui import recordings
-from tests.tui.driver import SIZES, drive
+from tests.tui.driver import NARROW, SIZES, WIDE, drive
 
 REASON = "its first fold improves the ensemble by 3 %, and its other folds take about 9 s"
 NEXT = ev.FitsPlanned(
@@ -285,3 +285,26 @@ async def test_help_on_the_ensemble_begins_with_the_result(tmp_path, monkeypatch
     async with drive(tmp_path, monkeypatch, [*recordings.finished(), ALONE], now=130.0, attach=True) as driver:
         await driver.press("g", "question_mark")
         await driver.sees("★ Ensemble · ROC AUC ↑", "alone looks better", "Under the cursor")
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [
+        (
+            WIDE,
+            ("✗ failed: The fit ran out of memory (2.0 GiB allowed)", "– skipped: needs at least 1,000 training rows"),
+        ),
+        (NARROW, ("✗ failed (enter)", "– skipped (enter)")),
+    ],
+)
+async def test_the_leaderboard_says_why_a_model_has_no_score_where_there_is_room(tmp_path, monkeypatch, size, shown):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True, size=size) as driver:
+        rows = tuple(
+            msgspec.structs.replace(row, reason="It needs at least 1,000 training rows; the table has 891.")
+            if row.status == "skipped"
+            else row
+            for row in driver.app.snapshot().state.leaderboard
+        )
+        await driver.write(ev.LeaderboardChanged(rows=rows))
+        await driver.press("1", "G")
+        await driver.sees(*shown)
