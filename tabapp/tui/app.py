@@ -44,7 +44,7 @@ from tabapp.tui.session.plan_changes import Answered, PlanChanges
 from tabapp.tui.session.quitting import Quitting
 from tabapp.tui.session.run_follower import Reader, RunFollower
 from tabapp.tui.session.shown_target import ShownTarget
-from tabapp.tui.viewmodels.texts import Snapshot
+from tabapp.tui.viewmodels.texts import Snapshot, after_finishing
 
 POLL_SECONDS = 0.1
 FLUSH_SECONDS = 0.25
@@ -213,9 +213,7 @@ class TabappApp(BaseApp, inherit_bindings=False):
     def finish(self) -> None:
         """Stop fitting and save the best models so far."""
         self.send(cmd.Finish())
-        several = len(self.whole_state.targets) > 1
-        what = "the next target follows" if several else "the best models so far become the bundle"
-        self.notify(f"Finishing: {what}.")
+        self.notify(f"Finishing: {after_finishing(self.whole_state)}.")
 
     def flash(self) -> None:
         """Highlight a new best score on the current screen for a second."""

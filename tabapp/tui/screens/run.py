@@ -18,7 +18,7 @@ from tabapp.tui.session.bundle_export import ask_for_export
 from tabapp.tui.viewmodels.model_details import model_details
 from tabapp.tui.viewmodels.query import HINT
 from tabapp.tui.viewmodels.reasons import why_content
-from tabapp.tui.viewmodels.texts import Snapshot
+from tabapp.tui.viewmodels.texts import Snapshot, after_finishing
 from tabapp.tui.widgets.feed import Feed
 from tabapp.tui.widgets.importance import Importances, importance_facts
 from tabapp.tui.widgets.leaderboard import TITLES, Leaderboard
@@ -140,7 +140,7 @@ class RunningView(SteerableView):
         if self.is_under_way():
             dialog = Decision(
                 "Finish now?",
-                "Fitting stops, and the best models so far become the bundle.",
+                f"Fitting stops, and {after_finishing(self.tabapp.whole_state)}.",
                 [Option("finish", "Finish now", key="y", dangerous=True)],
             )
             self.tabapp.push_screen(dialog, lambda answer: self.tabapp.finish() if answer else None)

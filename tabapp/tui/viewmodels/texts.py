@@ -299,6 +299,12 @@ def _short_word(word: str) -> str:
     return f"~/{shlex.quote(short[2:])}" if short.startswith("~/") else shlex.quote(short)
 
 
+def after_finishing(state: RunState) -> str:
+    """What follows once the user ends fitting: of several targets, the next."""
+    is_last = (state.target_index or 0) + 1 >= len(state.targets)
+    return "the best models so far become the bundle" if is_last else "the next target follows"
+
+
 def one_line_status(snapshot: Snapshot) -> str:
     """The run in one line, for terminals too small for the screens."""
     state = snapshot.state

@@ -93,3 +93,20 @@ async def test_each_target_has_its_own_history_cursor_and_marks(
         assert app.chosen_model == "xgboost"
         await driver.press("ctrl+n")
         await driver.until(lambda: models.key == "lightgbm")
+
+
+async def test_finishing_says_that_the_next_target_follows_unless_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = two_targets()
+    second = next(n for n, event in enumerate(events) if isinstance(event, ev.TargetStarted) and event.index == 1)
+    fitting = ev.StageChanged(stage="fitting")
+    async with drive(tmp_path, monkeypatch, [*events[: second - 1], fitting], attach=True) as driver:
+        await driver.press("1", "F")
+        await driver.sees("Finish now?", "Fitting stops, and the next target follows.")
+        await driver.press("escape")
+        await driver.write(*events[second - 1 :], fitting)
+        await driver.press("F")
+        await driver.sees("Finish now?", "Fitting stops, and the best models so far become the bundle.")
+        await driver.press("y")
+        await driver.until(lambda: any("the best models so far become" in toast for toast in driver.toasts()))
