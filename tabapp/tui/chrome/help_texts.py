@@ -239,7 +239,8 @@ PANELS: dict[str, tuple[str, str]] = {
     "door": (
         "Runs",
         "The runs of this runs folder: pinned ones first, then the newest. ● is running, ✓ complete, ■ stopped, ✗ failed. Running "
-        "ones are read again every two seconds. Press enter to open a run; a run that is open now continues in the background.",
+        "ones are read again every two seconds. Press enter to open a run; a run that is open now continues in the background. "
+        "Screen 7 of an open run compares runs.",
     ),
     "files": (
         "Files here",
