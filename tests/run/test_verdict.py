@@ -59,6 +59,12 @@ def texts(state: RunState) -> str:
     return " ".join(fact.text for fact in verdict(state).facts)
 
 
+@pytest.mark.parametrize(("advantage", "shown"), [(-0.00004, "+0.0000"), (0.00004, "+0.0000"), (0.0, "+0.0000")])
+def test_a_difference_that_is_shown_as_zero_makes_no_model_better(advantage, shown):
+    text = texts(state_of(BASELINE, msgspec.structs.replace(SINGLE, advantage=advantage)))
+    assert f"LightGBM alone does not differ clearly (0.9120, {shown} ±" in text
+
+
 def test_a_single_model_that_looks_better_is_explained():
     state = state_of(BASELINE, SINGLE)
     assert "LightGBM alone looks better (0.9120, +0.0020 ±0.0040), and predicts 3 times as fast." in texts(state)

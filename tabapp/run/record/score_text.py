@@ -82,7 +82,7 @@ def written_like(value: float, score: float | None, sign: str = "") -> str:
     Args:
         sign: "+" writes the sign of positive values too.
     """
-    return f"{value:{sign},.{decimals(score or 0.0)}f}"
+    return f"{value:{sign}z,.{decimals(score or 0.0)}f}"
 
 
 def interval_text(scored: Interval, between: str = " … ") -> str:

@@ -11,7 +11,7 @@ from tabapp.run.analyses.threshold import ThresholdChosen
 from tabapp.run.options.units import format_duration
 from tabapp.run.record import events as ev
 from tabapp.run.record.belonging import earlier_subject
-from tabapp.run.record.score_text import folds_text, format_score, interval_text, written_like
+from tabapp.run.record.score_text import decimals, folds_text, format_score, interval_text, written_like
 from tabapp.run.record.state import RunState, subject_of
 from tabapp.run.texts.differences import (
     WHY_BETTER,
@@ -173,7 +173,7 @@ def _single(state: RunState, best: ev.LeaderboardRow) -> Iterator[Fact]:
     difference = f"{format_score(single.score)}, {difference_text(state, found)}"
     if found.is_behind:
         yield Fact("Single model", f"{single.title} alone is clearly worse ({difference}){speed}.")
-    elif found.advantage >= 0:
+    elif found.advantage >= 0 or not round(found.advantage, decimals(found.score or 0.0)):
         yield Fact("Single model", f"{single.title} alone does not differ clearly ({difference}){speed}.")
     else:
         n_trials = sum(row.trials for row in state.leaderboard if row.model != ev.ENSEMBLE)
@@ -279,8 +279,8 @@ def _calibration(state: RunState, best: ev.LeaderboardRow) -> Iterator[Fact]:
 def _percents(*shares: float) -> list[str]:
     """Shares as percents, with as many decimals as they need to differ; at most two."""
     texts: list[str] = []
-    for decimals in range(3):
-        texts = [f"{share:.{decimals}%}" for share in shares]
+    for n_decimals in range(3):
+        texts = [f"{share:.{n_decimals}%}" for share in shares]
         if len({*texts}) == len(shares):
             break
     return texts
