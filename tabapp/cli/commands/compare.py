@@ -26,8 +26,8 @@ from tabapp.run.run_of_target import run_of_target
 def compare(run_a: str, run_b: str, target: str | None, as_json: bool, runs_dir: Path) -> int:
     """Compare two finished runs on the rows that both have scored.
 
-    The difference of the two ensembles has a 95 % interval from a paired bootstrap. Leaderboards, and what differs in plan, data
-    and versions, follow.
+    The difference of the two ensembles has a 95 % interval from a paired bootstrap. Leaderboards, and what differs in plan,
+    result, data and versions, follow.
     """
     folders = [run_of_target(find_run(run, runs_dir), target) for run in (run_a, run_b)]
     found = analyze(Comparison, Compare(), *(folder.path for folder in folders))

@@ -178,7 +178,8 @@ def _leaderboard(a: FinishedRun, b: FinishedRun) -> Iterable[ComparedModel]:
 
 
 def _differences(a: FinishedRun, b: FinishedRun) -> Iterable[Difference]:
-    for part, facts in (("plan", _plan_facts), ("data", _data_facts), ("versions", _version_facts)):
+    parts = {"plan": _plan_facts, "result": _result_facts, "data": _data_facts, "versions": _version_facts}
+    for part, facts in parts.items():
         left, right = facts(a), facts(b)
         for name in {**left, **right}:
             values = left.get(name, UNKNOWN), right.get(name, UNKNOWN)
@@ -210,10 +211,14 @@ def _plan_facts(run: FinishedRun) -> dict[str, str]:
     }
     facts["budget"] = UNKNOWN if plan.budget is None else format_duration(plan.budget)
     facts["trials"] = UNKNOWN if plan.trials is None else str(plan.trials)
-    if run.state.ensemble is not None:
-        members = (f"{each.model} #{each.trial} {each.weight:.2f}" for each in run.state.ensemble.members)
-        facts["ensemble"] = ", ".join(members)
     return facts
+
+
+def _result_facts(run: FinishedRun) -> dict[str, str]:
+    if run.state.ensemble is None:
+        return {}
+    members = (f"{each.model} #{each.trial} {each.weight:.2f}" for each in run.state.ensemble.members)
+    return {"ensemble": ", ".join(members)}
 
 
 def _data_facts(run: FinishedRun) -> dict[str, str]:

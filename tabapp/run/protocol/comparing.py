@@ -30,7 +30,7 @@ class ComparedRun(Record, frozen=True, kw_only=True):
 
 
 class Difference(Record, frozen=True, kw_only=True):
-    """What differs between the runs: a part (plan, data or versions), a name, and the value in each run."""
+    """What differs between the runs: a part (plan, result, data or versions), a name, and the value in each run."""
 
     part: str
     name: str

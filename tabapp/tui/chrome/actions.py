@@ -277,7 +277,7 @@ ACTIONS: tuple[Action, ...] = (
            "Clear all marks."),
     Action("runs.compare", "c", "compare", "runs", ALWAYS, "runs: compare", "Compare",
            "Compare the last two marked runs, or the marked one with that under the cursor: scores on common rows, leaderboards, "
-           "and what differs in plan, data and versions."),
+           "and what differs in plan, result, data and versions."),
     Action("runs.resume", "r", "resume", "runs", ALWAYS, "run: resume", "Resume",
            "Resume a run that was stopped or killed; a complete run continues with more time."),
     Action("runs.more", "plus", "more", "runs", ALWAYS, "run: continue with more time", "",

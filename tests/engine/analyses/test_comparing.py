@@ -41,7 +41,9 @@ def test_the_better_run_is_named_with_an_interval_of_the_difference(runs):
     assert [(row.model, row.a is None, row.b is None) for row in found.leaderboard] == [
         ("ensemble", False, False), ("linear", False, True), ("k_neighbors", True, False),
     ]  # fmt: skip
-    assert {(each.part, each.name) for each in found.differences} >= {("plan", "seed"), ("plan", "models of one run")}
+    differ = {(each.part, each.name) for each in found.differences}
+    assert differ >= {("plan", "seed"), ("plan", "models of one run"), ("result", "ensemble")}
+    assert ("plan", "ensemble") not in differ
     assert not [each for each in found.differences if each.part == "data"]
 
 
