@@ -60,6 +60,8 @@ class PriorFitted(ContextPlugin):
     # As the base class has it; stated here, it is read before the plugin is imported.
     trains_nothing = True
     starts_first = True
+    # A second pass adds nothing to an ensemble (`defaults`), and its fits take the time of another model's.
+    most_trials = 1
     requires = ("torch", "safetensors")
     most_features = 60
     seconds_to_load = 0.1

@@ -31,7 +31,7 @@ class ModelRecord:
         is_named: the user asked for it by its name.
         merit: how much better than others it is expected to be: its cost is divided by it where models queue for their first fold.
         libraries: models with the same libraries are expected to differ from their priors by the same factor.
-        is_uncertain, uses_device: as in `Plugin`.
+        is_uncertain, uses_device, most_trials: as in `Plugin`.
         plans_steps: its fits plan their steps for the time they get.
         least_share: share of its expected time that a fit must get to start.
         device: class of the devices that its fits run on.
@@ -51,6 +51,7 @@ class ModelRecord:
     uses_device: bool = False
     plans_steps: bool = False
     least_share: float = 0.5
+    most_trials: int | None = None
     device: str = CPU
     spent: float = 0.0
     failures: int = 0
@@ -65,7 +66,7 @@ class ModelRecord:
     def of(cls, plugin: Plugin, prior_seconds: float, merit: float, device: str = CPU) -> ModelRecord:
         """A model that has no fit yet."""
         kind = libraries_of(plugin.requires), plugin.is_uncertain, plugin.uses_device
-        steps = plugin.plans_steps, plugin.least_share
+        steps = plugin.plans_steps, plugin.least_share, plugin.most_trials
         return cls(
             plugin.name, prior_seconds, plugin.starts_first, merit, *kind, *steps, device=device, title=plugin.title
         )
@@ -178,9 +179,11 @@ class Competition:
         return record.stopped or (record.failures >= FAILURES_TO_GIVE_UP and not self.has_fold(name))
 
     def has_trials_left(self, name: str) -> bool:
-        """Whether a model is below the maximum of trials, which grows with the share that the user gives it."""
-        most = self.trials
-        return most is None or len(self.of_model(name)) < round(most * max(1.0, self.models[name].share))
+        """Whether a model is below the maximum of trials, that of the run or its own, which grows with the share that the user gives
+        it."""
+        record = self.models[name]
+        limits = [most for most in (self.trials, record.most_trials) if most is not None]
+        return not limits or len(self.of_model(name)) < round(min(limits) * max(1.0, record.share))
 
     def latest_seconds(self, name: str) -> list[float]:
         """Seconds of the last ten fits of a model, the latest first."""

@@ -286,6 +286,15 @@ def test_a_favored_model_exceeds_the_maximum_of_trials_and_is_tuned_in_a_fast_ru
     assert scheduler.next_work(set(), 1e9) is None
 
 
+@pytest.mark.parametrize("trials", [None, 3])
+def test_a_model_may_have_a_maximum_of_trials_of_its_own(trials: int | None) -> None:
+    scheduler = with_complete_trials({"a": 0.9, "b": 0.8}, trials=trials)
+    scheduler.competition.models["a"].most_trials = 1
+    assert {take(scheduler)[0] for _ in range(2 * FOLDS)} == {"b"}
+    scheduler.competition.models["a"].share = 2.0
+    assert scheduler.competition.has_trials_left("a")
+
+
 def test_a_favored_model_is_completed_even_if_it_is_clearly_behind() -> None:
     scheduler = make({"good": 1.0, "poor": 1.0})
     good = scheduler.competition.add(Candidate("good", 0, {}, FOLDS))
