@@ -271,8 +271,7 @@ class Plugin(ABC):
             Models without it predict on a CPU, where a fit is repeated whose process has died on a GPU.
         warms_up: a small fit makes a GPU load the kernels of other networks, too; it needs a hyperparameter `max_epochs`.
         least_share: share of its expected time that a fit must get to start: at its deadline, it returns its best so far.
-        most_trials: maximum of its trials, the defaults included, where other hyperparameters hardly change its predictions; None for
-            no limit of its own.
+        most_trials: maximum of its trials, the defaults included, where tuning hardly changes its predictions; None for no limit.
         reuses_steps: the first two folds find the number of steps by early stopping, and the others get all of their training rows
             and those numbers in `refit`.
         has_attention: fitted models return attention weights per feature from `FittedModel.attention`.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from importlib.resources import files as package_files
 from typing import Any
 
 from textual.app import App
@@ -17,7 +16,7 @@ from tabapp.printable import multi_line, one_line
 from tabapp.run.options.settings import Settings
 from tabapp.tui.chrome.contrast import readable
 from tabapp.tui.chrome.keymap import use_keys
-from tabapp.tui.chrome.stylesheet import CachedStylesheet
+from tabapp.tui.chrome.stylesheet import CachedStylesheet, sheet
 from tabapp.tui.chrome.theme import use_theme
 from tabapp.tui.chrome.type_ahead import TypeAhead
 from tabapp.tui.content import PrintableFilter
@@ -32,7 +31,7 @@ class BaseApp(App[None], inherit_bindings=False):
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-low"), (30, "-tall")]  # noqa: RUF012
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__(css_path=str(package_files("tabapp_assets") / "tabapp.tcss"))
+        super().__init__(css_path=sheet("tabapp"))
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
         self.settings = settings
         self.preferences = Preferences()

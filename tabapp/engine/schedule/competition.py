@@ -179,8 +179,7 @@ class Competition:
         return record.stopped or (record.failures >= FAILURES_TO_GIVE_UP and not self.has_fold(name))
 
     def has_trials_left(self, name: str) -> bool:
-        """Whether a model is below the maximum of trials, that of the run or its own, which grows with the share that the user gives
-        it."""
+        """Whether a model is below the maximum of trials, of the run or its own, which grows with its share set by the user."""
         record = self.models[name]
         limits = [most for most in (self.trials, record.most_trials) if most is not None]
         return not limits or len(self.of_model(name)) < round(min(limits) * max(1.0, record.share))

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from functools import cached_property
+from importlib.resources import files
 
 from textual.cache import LRUCache
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.css.types import CSSLocation
+
+
+def sheet(name: str) -> str:
+    """The path of a stylesheet among the assets."""
+    return str(files("tabapp_assets") / f"{name}.tcss")
+
 
 N_SOURCES = 1024
 """About a dozen themes of all sources of the app."""

@@ -14,6 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from tabapp.errors import TabappError
+from tabapp.tui.chrome.stylesheet import sheet
 from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import set_titles
 from tabapp.tui.parts.table import Column, Row, Table
@@ -46,6 +47,7 @@ class Dialog(ModalScreen[str | None]):
         KEY_HELP: its keys with what they do, beside Escape.
     """
 
+    CSS_PATH = sheet("dialogs")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+q", "dismiss", show=False),
         Binding("f1,question_mark", "help", show=False),

@@ -18,6 +18,7 @@ from tabapp import __version__
 from tabapp.run.lists.description import RunDescription
 from tabapp.run.record.state import RunState
 from tabapp.tui.chrome.actions import actions_for, bindings_for
+from tabapp.tui.chrome.stylesheet import sheet
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.file_choice import FileChoice
 from tabapp.tui.door.files_here import FilesHere, files_here, recent_files
@@ -61,6 +62,7 @@ class Door(ModalScreen[None]):
         current: id of the run that is shown below; "" at the start of the program.
     """
 
+    CSS_PATH = sheet("door")
     VIEW: ClassVar = "door"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings_for("door")]
 

@@ -18,6 +18,7 @@ from tabapp.run.record.folder import RunFolder
 from tabapp.run.record.score_text import format_score
 from tabapp.run.record.state import RunState, is_partial
 from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.chrome.stylesheet import sheet
 from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Option
 from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import RunView
@@ -33,6 +34,7 @@ LOOK_AGAIN_SECONDS = 1.0
 class DiagnoseView(RunView):
     """A list of analyses, and the result of the one under the cursor."""
 
+    CSS_PATH = sheet("diagnose")
     VIEW: View = "diagnose"
     MAIN = "#analyses"
     BY_TARGET = True

@@ -15,6 +15,7 @@ from tabapp.run.protocol.analyses import Diagnose
 from tabapp.run.record.analysis import all_requests
 from tabapp.run.record.state import title_of
 from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.chrome.stylesheet import sheet
 from tabapp.tui.dialogs.basic import Choice, Option, Reading
 from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import RunView
@@ -32,6 +33,7 @@ PANELS = ("", "-effect", "-slices")
 class ExplainView(RunView):
     """Importances with their intervals, the effect of the feature under the cursor, and weak slices."""
 
+    CSS_PATH = sheet("explain")
     VIEW: View = "explain"
     MAIN = "#explanation"
     BY_TARGET = True

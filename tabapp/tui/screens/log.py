@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.widgets import Input
 
 from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.chrome.stylesheet import sheet
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.parts.table import Table
@@ -21,6 +22,7 @@ from tabapp.tui.widgets.log_table import LogTable
 class LogView(RunView):
     """The log as one table."""
 
+    CSS_PATH = sheet("log")
     VIEW: View = "log"
     MAIN = "#log"
     FILTER_HINT = "search · enter goes to the next place, then n and N · esc clears it"

@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
 from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.chrome.stylesheet import sheet
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.parts.pictures import Pictures, picture_facts
 from tabapp.tui.parts.table import Table
@@ -24,6 +25,7 @@ from tabapp.tui.widgets.model_panels import CardFacts, Folds, Models, Parameters
 class ModelsView(SteerableView):
     """The list of models, and details of the model under the cursor or of the marked models."""
 
+    CSS_PATH = sheet("models")
     VIEW: View = "models"
     MAIN = "#models"
     BY_TARGET = True

@@ -18,6 +18,7 @@ from tabapp.run.record.confining import bundle_of, own_config
 from tabapp.run.record.folder import list_runs
 from tabapp.run.record.state import RunState
 from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.chrome.stylesheet import sheet
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Ask, Decision, Option, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice
@@ -41,6 +42,7 @@ NO_FILE = "Press f to choose a file. Its differences from the training schema ap
 class PredictView(RunView):
     """The file, its differences from the training schema, and the first predictions."""
 
+    CSS_PATH = sheet("predict")
     VIEW: View = "predict"
     MAIN = "#predict-file"
     BINDINGS: ClassVar = bindings_for("predict")

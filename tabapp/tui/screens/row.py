@@ -12,6 +12,7 @@ from textual.widgets import Input
 from tabapp.errors import UsageError
 from tabapp.printable import one_line
 from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.chrome.stylesheet import sheet
 from tabapp.tui.dialogs.basic import Ask, Choice, Option
 from tabapp.tui.parts.lines import Header, KeyBar, StatusLine, Tabs
 from tabapp.tui.parts.table import Table
@@ -31,6 +32,7 @@ class RowView(RunView):
         row: counted from 0; the file has `n_rows`.
     """
 
+    CSS_PATH = sheet("row")
     VIEW: View = "row"
     MAIN = "#row-columns"
     BINDINGS: ClassVar = bindings_for("row")

@@ -10,6 +10,7 @@ from textual.containers import Horizontal, Vertical
 
 from tabapp.run.texts.verdict import verdict_of
 from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.chrome.stylesheet import sheet
 from tabapp.tui.dialogs.basic import Decision, Option, Reading
 from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import NO_MODEL
@@ -32,6 +33,7 @@ from tabapp.tui.widgets.tuning_panel import Tuning, tuning_facts
 class RunningView(SteerableView):
     """The score over time and what happens now, or the result; the leaderboard; events, tuning and importance."""
 
+    CSS_PATH = sheet("run")
     VIEW: View = "run"
     MAIN = "#leaderboard"
     BY_TARGET = True

@@ -17,6 +17,7 @@ from tabapp.run.protocol.analyses import Compare, analyze_in_background
 from tabapp.run.protocol.comparing import Comparison
 from tabapp.run.record.state import format_score
 from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.chrome.stylesheet import sheet
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Decision, Option, Reading
 from tabapp.tui.parts.table import Table
@@ -43,6 +44,7 @@ def replay_speed(seconds: float) -> float:
 class RunsView(RunView):
     """The table of runs, which are read in the background, and the run under the cursor or the curves of the marked runs."""
 
+    CSS_PATH = sheet("runs")
     VIEW: View = "runs"
     MAIN = "#runs"
     FILTER_HINT = HINT

@@ -11,6 +11,7 @@ from textual.containers import Container
 
 from tabapp.run.record.state import RunState, title_of
 from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.chrome.stylesheet import sheet
 from tabapp.tui.dialogs.basic import Choice, Option, Reading
 from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import NO_TRIAL
@@ -34,6 +35,7 @@ from tabapp.tui.widgets.trial_panels import (
 class TuningView(SteerableView):
     """The table of trials, and charts of the model under the cursor: best so far, slice and hyperparameter importance."""
 
+    CSS_PATH = sheet("tuning")
     VIEW: View = "tuning"
     MAIN = "#trials"
     BY_TARGET = True

@@ -11,6 +11,7 @@ from textual.widgets import Input
 
 from tabapp.printable import multi_line, one_line
 from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.chrome.stylesheet import sheet
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Choice, Option, Reading
 from tabapp.tui.paging.row_cache import TableRows
@@ -28,6 +29,7 @@ FILTER_HINT = "filter: words · column:text · column>3 · -not · enter keeps i
 class WholeTable(RunView):
     """Covers the Data screen until Escape."""
 
+    CSS_PATH = sheet("table")
     VIEW: View = "table"
     MAIN = "#table"
     BINDINGS: ClassVar = bindings_for("table")
