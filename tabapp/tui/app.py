@@ -35,7 +35,6 @@ from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.panel_copies import ask_for_panel, copy_table
 from tabapp.tui.screens.registry import VIEWS
 from tabapp.tui.session.analysis_queue import AnalysisQueue
-from tabapp.tui.session.bundle_export import ask_for_export
 from tabapp.tui.session.engine_handle import EngineHandle
 from tabapp.tui.session.notifications import Notifications
 from tabapp.tui.session.opened import Opened
@@ -365,6 +364,9 @@ class TabappApp(BaseApp, inherit_bindings=False):
 
     def action_export(self) -> None:
         """Ask where to copy the bundle."""
+        # The first paint does not wait for what only an action needs.
+        from tabapp.tui.session.bundle_export import ask_for_export
+
         ask_for_export(self)
 
     # Textual's own quit action asks the same question.

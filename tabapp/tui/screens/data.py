@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -17,7 +17,6 @@ from tabapp.run.record.state import RunState
 from tabapp.tui.chrome.actions import UNSTARTED, View, bindings_for, has_started
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Decision, Option, Reading
-from tabapp.tui.dialogs.column_inspector import ColumnInspector
 from tabapp.tui.paging.client import Pager
 from tabapp.tui.paging.row_cache import TableRows
 from tabapp.tui.parts.column_panel import ColumnFacts, ColumnPanel
@@ -27,7 +26,6 @@ from tabapp.tui.parts.table import Table
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.session.plan.columns import ColumnEditing
 from tabapp.tui.session.plan.editing import PlanEditing
-from tabapp.tui.session.plan.exchange import PlanExchange
 from tabapp.tui.session.plan.start_request import WAITING
 from tabapp.tui.viewmodels.plan_fields import plan_fields
 from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count, file_size
@@ -35,6 +33,9 @@ from tabapp.tui.widgets.checks import Checks, warning_line, without_options
 from tabapp.tui.widgets.plan import Plan, PlanNote
 from tabapp.tui.widgets.preview import Preview
 from tabapp.warning_text import sentence
+
+if TYPE_CHECKING:
+    from tabapp.tui.session.plan.exchange import PlanExchange
 
 NO_COLUMN = "There is no column under the cursor."
 
@@ -56,7 +57,6 @@ class DataView(RunView):
         self._copies = False
         self._plan = PlanEditing(self.tabapp)
         self._columns = ColumnEditing(self.tabapp, self._plan)
-        self._exchange = PlanExchange(self.tabapp, self._plan)
 
     def compose_body(self) -> ComposeResult:
         with Horizontal(id="upper"):
@@ -237,19 +237,24 @@ class DataView(RunView):
             self.warn("There is no change of the plan to undo.")
         self.redraw()
 
+    def _exchange(self) -> PlanExchange:
+        from tabapp.tui.session.plan.exchange import PlanExchange
+
+        return PlanExchange(self.tabapp, self._plan)
+
     def action_presets(self) -> None:
         if self._changeable():
-            self._exchange.choose_preset()
+            self._exchange().choose_preset()
 
     def action_editor(self) -> None:
         if self._changeable():
-            self._exchange.edit_as_text(self.app)
+            self._exchange().edit_as_text(self.app)
 
     def on_paste(self, event: events.Paste) -> None:
         """Fill the plan from a pasted command."""
         event.stop()
         if self._changeable():
-            self.run_worker(self._exchange.use_command(event.text), exit_on_error=False)
+            self.run_worker(self._exchange().use_command(event.text), exit_on_error=False)
 
     def action_copy_command(self) -> None:
         """Copy the command of the plan; while the plan is being updated, that of the next one."""
@@ -314,6 +319,9 @@ class DataView(RunView):
     @on(Table.Selected, "#columns")
     def action_inspect(self) -> None:
         """Show the column under the cursor beside the target."""
+        # The first paint does not wait for what only an action needs.
+        from tabapp.tui.dialogs.column_inspector import ColumnInspector
+
         state, column = self.snapshot.state, self._column()
         if column is None or state.schema is None:
             return

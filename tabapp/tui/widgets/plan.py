@@ -13,7 +13,6 @@ from tabapp.run.record import events as ev
 from tabapp.tui.content import Content
 from tabapp.tui.parts.panel import Panel
 from tabapp.tui.parts.table import Column, Row, Table
-from tabapp.tui.viewmodels.forecast import forecast
 from tabapp.tui.viewmodels.plan_fields import NONE, Field
 from tabapp.tui.viewmodels.texts import MUTED, short_command
 
@@ -104,6 +103,9 @@ class PlanNote(Panel[tuple[ev.PlanMade, Field | None]], can_focus=False):
     """What the budget buys, and the command that starts the same run, or what the field under the cursor means."""
 
     def draw(self, facts: tuple[ev.PlanMade, Field | None], width: int, height: int) -> list[Content]:
+        # The first paint comes before any plan.
+        from tabapp.tui.viewmodels.forecast import forecast
+
         plan, field = facts
         expected = forecast(plan)
         lines = [Content.assemble(("▸ ", "$primary"), expected)] if expected else []

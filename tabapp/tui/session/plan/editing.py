@@ -20,7 +20,6 @@ from tabapp.run.record.records import RemedyView
 from tabapp.tui.dialogs.basic import Choice, Option
 from tabapp.tui.dialogs.edit_value import EditValue
 from tabapp.tui.dialogs.file_choice import FileChoice, entries
-from tabapp.tui.dialogs.model_choice import ModelChoice
 from tabapp.tui.session.host import Host
 from tabapp.tui.session.plan_changes import Answered
 from tabapp.tui.viewmodels.plan_fields import Field, Step, options_of, plan_fields
@@ -149,6 +148,9 @@ class PlanEditing:
         self._app.push_screen(dialog, lambda name: self.change({"metric": name}) if name else None)
 
     def _choose_models(self) -> None:
+        # The first paint does not wait for what only an action needs.
+        from tabapp.tui.dialogs.model_choice import ModelChoice
+
         plan = self._plan
         # A plan of an earlier version lists only the models that it has.
         choices = plan.choices or tuple(
