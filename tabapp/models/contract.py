@@ -440,11 +440,8 @@ class Plugin(ABC):
         raise NotImplementedError
 
     def reduced(self, params: Params) -> tuple[Params, ...]:
-        """Hyperparameters of smaller models that predict in less time, the smallest first; `tabapp export --limit-ms` trains them.
-
-        Args:
-            params: the best hyperparameters of the run.
-        """
+        """Hyperparameters of smaller models that predict in less time than those of the best ones of a run, the smallest first.
+        `tabapp export --limit-ms` trains them."""
         return ()
 
     @abstractmethod
