@@ -24,7 +24,7 @@ class ResourceMeter:
     def __init__(self, gpus: Sequence[str] = ()) -> None:
         self._gpus = [name_in_driver(gpu) for gpu in gpus]
         self._own = psutil.Process()
-        self._seen: dict[int, float] = {}
+        self._seconds = 0.0
         self._at = time.monotonic()
         self._query: subprocess.Popen[str] | None = None
         self._gpu_figures: tuple[float, int, int] | None = None
@@ -32,19 +32,20 @@ class ResourceMeter:
 
     def measure(self) -> Resources:
         """The current use. Pages shared between fit processes count once per process."""
-        seconds, memory, seen = 0.0, 0, dict[int, float]()
+        seconds, memory = 0.0, 0
         for process in (self._own, *self._descendants()):
             with suppress(psutil.Error):
                 times = process.cpu_times()
-                seen[process.pid] = times.user + times.system
-                seconds += max(0.0, seen[process.pid] - self._seen.get(process.pid, 0.0))
+                # The children that have ended count by their parents: many fits take less time than a measurement waits.
+                seconds += times.user + times.system + times.children_user + times.children_system
                 memory += process.memory_info().rss
         now = time.monotonic()
-        elapsed, self._at, self._seen = max(1e-3, now - self._at), now, seen
+        elapsed, self._at = max(1e-3, now - self._at), now
+        used, self._seconds = max(0.0, seconds - self._seconds), seconds
         self._ask_gpu()
         gpu = self._gpu_figures
         return Resources(
-            cpu_percent=round(100 * seconds / elapsed, 1),
+            cpu_percent=round(100 * used / elapsed, 1),
             memory=memory,
             memory_total=psutil.virtual_memory().total,
             gpu_percent=gpu[0] if gpu else None,
