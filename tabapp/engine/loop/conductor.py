@@ -154,6 +154,7 @@ class Conductor:
     def _add_later_models(self) -> None:
         """Let the models compete that were loaded in the background, once their fits can start."""
         ready = self._loader.take_ready()
+        self._display.is_loading = not self._loader.is_done
         if not ready:
             return
         if any(model.pending and model.name in ready for model in self._plan.models):

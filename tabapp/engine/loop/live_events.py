@@ -32,6 +32,7 @@ class Display:
     Attributes:
         is_stale: whether the leaderboard has changed since it was emitted.
         is_idle: whether a worker has nothing to do.
+        is_loading: whether the engine imports libraries in the background.
         is_over: whether fitting ends because more time is expected to add little.
     """
 
@@ -53,7 +54,7 @@ class Display:
         self._planned, self._works = ev.FitsPlanned(), frozenset[str]()
         self._board_at = self._evaluated_at = self._resources_at = self._previewed_at = 0.0
         self._patience, self._is_settled = Patience(board.plan.metric), False
-        self.is_stale, self.is_idle, self.is_over = True, False, False
+        self.is_stale, self.is_idle, self.is_loading, self.is_over = True, False, False, False
 
     def update(self, works: Sequence[Work], *, force: bool = False) -> Selected | None:
         """Emit events for a run in which the fits of `works` are running; `force` emits a changed leaderboard at once.
@@ -80,7 +81,7 @@ class Display:
             evaluation = self._evaluations.refresh()
             if evaluation is not None:
                 self._emit(evaluation)
-            importances = self._importances.refresh(idle=self.is_idle)
+            importances = self._importances.refresh(idle=self.is_idle, loading=self.is_loading)
             if importances is not None:
                 self._emit(importances)
         if now - self._resources_at >= RESOURCES_SECONDS:

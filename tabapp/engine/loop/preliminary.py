@@ -46,11 +46,12 @@ class PreliminaryImportances:
     _known: str = ""
     _began: float = 0.0
 
-    def refresh(self, *, idle: bool) -> ev.ImportancesReady | None:
+    def refresh(self, *, idle: bool, loading: bool) -> ev.ImportancesReady | None:
         """Start or collect a computation; returns importances that are new.
 
         Args:
             idle: a worker has no fit.
+            loading: libraries are imported in another thread, which would slow down a computation until its deadline.
         """
         if self._computing is not None:
             if not self._computing.done():
@@ -58,7 +59,8 @@ class PreliminaryImportances:
             future, self._computing = self._computing, None
             # What fails here fails again at the end, where it is reported.
             return None if future.exception() is not None else future.result()
-        if time.monotonic() - self._began < PAUSE_SECONDS or not (idle or self._allowance.is_left):
+        waits = loading or time.monotonic() - self._began < PAUSE_SECONDS
+        if waits or not (idle or self._allowance.is_left):
             return None
         best = self._best()
         if best is not None and best.identity != self._known:
