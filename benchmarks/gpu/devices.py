@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -44,6 +44,7 @@ from benchmarks.product.rivals import (
     split,
     table_of_entry,
 )
+from benchmarks.product.together import run_together
 from tabapp import metrics
 from tabapp.models import registry
 from tabapp.run.record.state import format_score
@@ -102,9 +103,8 @@ def _mean(values: Sequence[float]) -> float | None:
     return statistics.fmean(values) if values else None
 
 
-def run(system: str, cores: list[int], entry: dict[str, Any], draw: int, options: argparse.Namespace) -> dict[str, Any]:
-    """One run that may use some cores only."""
-    os.sched_setaffinity(0, cores)
+def run(system: str, entry: dict[str, Any], draw: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Score and facts of one run."""
     table = table_of_entry(options.data, entry)
     with TemporaryDirectory(prefix="tabapp-devices-") as folder:
         options.keep = Path(folder)
@@ -184,18 +184,14 @@ def main() -> int:
     if entries is None:
         return 0
     results = results_in(options.out)
-    cores = sorted(os.sched_getaffinity(0))
-    halves = {CPU: cores[: len(cores) // 2], GPU: cores[len(cores) // 2 :]}
     for entry in entries:
         for draw in options.draws:
-            keys = {system: f"{entry['name']}|{system}|{draw}|{options.budget}" for system in halves}
+            keys = {system: f"{entry['name']}|{system}|{draw}|{options.budget}" for system in (CPU, GPU)}
             if all("score" in results.get(key, {}) for key in keys.values()):
                 continue
-            with ProcessPoolExecutor(2) as pool:
-                runs = {s: pool.submit(run, s, halves[s], entry, draw, options) for s in halves}
-                for system, future in runs.items():
-                    results[keys[system]] = future.result()
-                    keep_results(options.out, results, keys[system])
+            for system, result in run_together({s: partial(run, s, entry, draw, options) for s in keys}, draw):
+                results[keys[system]] = result
+                keep_results(options.out, results, keys[system])
     # Earlier commands may have run other tables.
     has = {key.partition("|")[0] for key in results}
     shown = entries_of(parser, options.data, [name for name in TABLES if name in has])
