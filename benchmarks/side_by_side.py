@@ -1,6 +1,6 @@
 """Several commands on one GPU at the same time, by CUDA's Multi-Process Service (MPS).
 
-python -m benchmarks.side_by_side --seconds 200 "python -m papers.npt_paper --seconds {seconds} …" "python -m …"
+python -m benchmarks.side_by_side --seconds 200 "python -m papers.npt.paper --seconds {seconds} …" "python -m …"
 
 Without MPS, a GPU computes for one process at a time, so that many processes of small networks are hardly faster than one, and
 slow down those of large networks. If its daemon does not start, the commands run one after the other, each in its share of the

@@ -41,7 +41,7 @@ from benchmarks.fits import Source, changed, data_folder, fitted, load, prepared
 from benchmarks.machine import RESULTS, machine, report, write_results
 from benchmarks.performance.resuming import Job, add_call_options, earlier_results, run_cells
 from papers.arithmetic import Case, make_data
-from papers.npt_ablations import p_value
+from papers.npt.ablations import p_value
 from tabapp import metrics
 from tabapp.data.infer import infer_schema
 from tabapp.data.typed import encode_target, typed_frame

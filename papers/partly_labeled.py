@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from benchmarks.fits import Division, Prepared, data_folder, divided, prepared, spread
 from benchmarks.machine import RESULTS, machine, report
-from papers.npt_targets import TwoTargets, read, relative_rmse
+from papers.npt.targets import TwoTargets, read, relative_rmse
 from tabapp.features.arrays import OtherTarget
 from tabapp.models import registry
 from tabapp.models.contract import FitContext, Params

@@ -71,7 +71,7 @@ STEPS = (
     ),
     Step(
         "npt_paper",
-        "papers.npt_paper --full --device {device}:0 --processes 1 --steps boston=4000,yacht=10000 --data {data}"
+        "papers.npt.paper --full --device {device}:0 --processes 1 --steps boston=4000,yacht=10000 --data {data}"
         " --seconds {seconds}",
         400,
         540,

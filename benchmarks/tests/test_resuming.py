@@ -22,7 +22,7 @@ from benchmarks.document import ROOT
 from benchmarks.machine import write_results
 from benchmarks.performance.resuming import Job, earlier_results, run_cells, run_jobs
 from papers.ft_transformer_tuned import WINDOW, Tuning, packed, unpacked
-from papers.npt_paper import Splits, lines, steps_of
+from papers.npt.paper import Splits, lines, steps_of
 from papers.tests.paper_tables import write_tables
 
 

@@ -32,12 +32,12 @@ SCRIPTS = {
     "--rows 200 --epochs 1",
     "papers.ft_transformer_tuned": "--data {data} --rows 120 --epochs 1 --trials 2",
     "papers.imputation": "--data {data} --tables boston --rows 60 --budget 5s",
-    "papers.npt_ablations": f"{KEEP} --tables boston --splits 1 --steps 2",
-    "papers.npt_experiments": "--data {data} --tables boston --steps 6 --rows 1",
-    "papers.npt_paper": "--data {data} --tables boston --steps 6 --rows 1",
-    "papers.npt_tables": f"{KEEP} --tables boston,breast_cancer_wdbc,poker_hand --splits 2 --rows 120 --test-rows 50 --steps 2",
-    "papers.npt_targets": f"{KEEP} --tables poker_hand:x0:x1 --splits 1 --rows 60 --test-rows 30 --steps 4",
-    "papers.npt_uci": "--data {data} --tables boston --splits 1 --set n_steps=6",
+    "papers.npt.ablations": f"{KEEP} --tables boston --splits 1 --steps 2",
+    "papers.npt.experiments": "--data {data} --tables boston --steps 6 --rows 1",
+    "papers.npt.paper": "--data {data} --tables boston --steps 6 --rows 1",
+    "papers.npt.tables": f"{KEEP} --tables boston,breast_cancer_wdbc,poker_hand --splits 2 --rows 120 --test-rows 50 --steps 2",
+    "papers.npt.targets": f"{KEEP} --tables poker_hand:x0:x1 --splits 1 --rows 60 --test-rows 30 --steps 4",
+    "papers.npt.uci": "--data {data} --tables boston --splits 1 --set n_steps=6",
     "papers.partly_labeled": "--data {data} --tables poker_hand:x0:x1 --draws 1 --rows 60 --test-rows 30 --known 0.6 --models mlp",
     "papers.tab_transformer_embeddings": "--data {data} --tables adult --seeds 1 --rows 150 --epochs 2 --map {scratch}/map.svg",
     "papers.tab_transformer_robustness": "--data {data} --tables adult --seeds 2 --rows 150 --shares 0,0.5 --epochs 2",
@@ -76,7 +76,7 @@ def test_a_small_form_writes_results(module: str, data: Path, tmp_path: Path) ->
 @pytest.mark.slow
 def test_kept_fits_are_not_trained_again(data: Path, tmp_path: Path) -> None:
     arguments = f"--data {data} --keep {tmp_path / 'kept'} --out {tmp_path / 'out.json'}"
-    command = f"{sys.executable} -m papers.npt_ablations {arguments} --tables yacht --splits 1 --steps 2"
+    command = f"{sys.executable} -m papers.npt.ablations {arguments} --tables yacht --splits 1 --steps 2"
     progress = [
         subprocess.run(shlex.split(command), cwd=ROOT, capture_output=True, text=True, check=True, timeout=900).stderr
         for _ in range(2)

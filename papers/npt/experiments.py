@@ -1,6 +1,6 @@
 """Use of other rows by NPT: the lookup, data corruption and data deletion experiments of Kossen et al. 2021.
 
-python -m papers.npt_experiments [--experiments lookup,corruption,deletion] [--tables boston] [--splits 1] [--steps N]
+python -m papers.npt.experiments [--experiments lookup,corruption,deletion] [--tables boston] [--splits 1] [--steps N]
                                      [--rows 20] [--data FOLDER] [--out FILE.json]
 
 lookup: rows whose target is hidden together with copies that show it (section 4.2), and the variants of Table 3; 1,000 steps on
@@ -14,8 +14,8 @@ deletion: rows are deleted from the context as long as a prediction hardly chang
 kept rows, to as many random rows, and to the deleted rows; Wilcoxon's signed-rank test shows whether kept rows are nearer than
 random rows.
 
-The tables with published splits use them; others are divided at random, with 2,000 rows to learn from and 200 to score. `npt_paper`
-repeats corruption and deletion with networks of the paper's size.
+The tables with published splits use them; others are divided at random, with 2,000 rows to learn from and 200 to score.
+`papers.npt.paper` repeats corruption and deletion with networks of the paper's size.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """NPT and the baselines of Kossen et al. 2021 on the paper's public tables: Tables 8 to 12, and ranks as in Table 1.
 
-python -m papers.npt_tables [--data FOLDER] [--tables a,b] [--models a,b] [--splits 3] [--rows 2000] [--test-rows 2000]
+python -m papers.npt.tables [--data FOLDER] [--tables a,b] [--models a,b] [--splits 3] [--rows 2000] [--test-rows 2000]
     [--seconds 60] [--steps N] [--size mini|small|base] [--device cpu] [--full] [--keep FOLDER] [--out FILE.json]
 
 Of the paper's ten tables, eight are public files here; Income and Kick are not. Higgs is a sample of 7,500 rows, Poker a part of

@@ -1,6 +1,6 @@
 """NPT on concrete, boston and yacht, compared with Table 11 of Kossen et al. 2021: test RMSE over published splits.
 
-python -m papers.npt_uci [--tables a,b] [--splits 5] [--size mini|small|base] [--device cpu|cuda] [--set key=value …]
+python -m papers.npt.uci [--tables a,b] [--splits 5] [--size mini|small|base] [--device cpu|cuda] [--set key=value …]
                              [--full] [--data FOLDER] [--out FILE.json]
 
 The test rows of each split are used only for the final prediction. Of the other rows, 15 % are used for early stopping, as in a
@@ -43,7 +43,7 @@ def data_folder(given: Path | None) -> Path | None:
     """The first folder that holds published splits."""
     named = os.environ.get("TABAPP_DATA")
     folders = (
-        [given] if given else [Path(named)] if named else [Path(__file__).resolve().parents[2] / "shared" / "data"]
+        [given] if given else [Path(named)] if named else [Path(__file__).resolve().parents[3] / "shared" / "data"]
     )
     return next((folder for folder in folders if (folder / "splits").is_dir()), None)
 

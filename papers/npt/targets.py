@@ -1,6 +1,6 @@
 """One Non-Parametric Transformer of two targets, beside one for each target in the same total number of steps.
 
-python -m papers.npt_targets [--data FOLDER] [--tables naval_propulsion:kMc:kMt,bike_sharing_hour:casual:registered]
+python -m papers.npt.targets [--data FOLDER] [--tables naval_propulsion:kMc:kMt,bike_sharing_hour:casual:registered]
     [--splits 3] [--rows 1000] [--test-rows 1000] [--steps 400] [--size mini|small|base] [--device cpu] [--full] [--keep FOLDER]
     [--out FILE.json]
 

@@ -1,6 +1,6 @@
 """NPT at the paper's size: test scores (Table 11), data corruption (Table 2) and deletion (section 4.4) of Kossen et al. 2021.
 
-python -m papers.npt_paper [--full] [--seconds N] [--processes 2] [--device cuda:0] [--tables boston,yacht] [--splits N]
+python -m papers.npt.paper [--full] [--seconds N] [--processes 2] [--device cuda:0] [--tables boston,yacht] [--splits N]
     [--steps N | --steps boston=N,yacht=N] [--rows 20] [--data FOLDER] [--out FILE.json]
 
 A network is trained on each split, and the experiments follow in the same process, because its weights are not kept. Targets are
@@ -36,7 +36,7 @@ from tabapp_plugins.npt.training import NPTParams
 from benchmarks.fits import data_folder, spread
 from benchmarks.machine import RESULTS, machine, report, write_results
 from benchmarks.performance.resuming import Job, earlier_results, run_jobs
-from papers.npt_experiments import PAPER_DROP, corruption, deletions, metric_of, split_of, trained
+from papers.npt.experiments import PAPER_DROP, corruption, deletions, metric_of, split_of, trained
 from tabapp import metrics
 from tabapp.nn.training.objective import target_of
 
@@ -227,7 +227,7 @@ def main() -> int:
         record,
         processes=options.processes,
         seconds=options.seconds,
-        preload=["papers.npt_experiments"],
+        preload=["papers.npt.experiments"],
     )
     report(facts, header, rows(), raw(), options.out, right=right)
     if not is_complete:

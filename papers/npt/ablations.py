@@ -1,6 +1,6 @@
 """Ablations of NPT by its switches: Tables 4 and 5 of Kossen et al. 2021, and NPT without attention between rows.
 
-python -m papers.npt_ablations [--data FOLDER] [--tables a,b] [--variants a,b] [--splits 3] [--rows 2000] [--test-rows 2000]
+python -m papers.npt.ablations [--data FOLDER] [--tables a,b] [--variants a,b] [--splits 3] [--rows 2000] [--test-rows 2000]
     [--seconds 120] [--steps N] [--size mini|small|base] [--device cpu] [--full] [--keep FOLDER] [--out FILE.json]
 
 Each variant changes one switch of the base. "p" in the table is of the one-sided Wilcoxon signed-rank test over splits that the
@@ -32,7 +32,7 @@ from tabapp_plugins.npt.training import NPTParams
 from benchmarks.fits import fitted, kept, load, prepared, spread
 from benchmarks.machine import machine, report
 from papers.npt.options import npt_parser, parsed, scale_of, tables_of
-from papers.npt_tables import METRICS, division_of
+from papers.npt.tables import METRICS, division_of
 from tabapp import metrics
 from tabapp.nn.training.objective import target_of
 
