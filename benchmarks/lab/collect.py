@@ -1,13 +1,13 @@
 """Fit configurations of many models on many tables, and keep what a replay needs: seconds, out-of-fold and test predictions.
 
-python -m benchmarks.lab.collect [--tables a,b] [--draws 0,1] [--models a,b] [--trials 6] [--folds N] [--seconds 20]
-                                 [--processes 2] [--data FOLDER] [--lab FOLDER]
+python -m benchmarks.lab.collect [--tables a,b] [--draws 0,1] [--models a,b] [--trials 6] [--folds N] [--rows N]
+                                 [--seconds 20] [--processes 2] [--data FOLDER] [--lab FOLDER]
 
-Each draw takes at most 10,000 rows of a table, and sets a fifth of them apart for testing. The number of folds is that of a run, or
---folds. For each model, trial 0 is its defaults, the next are its portfolio, and the others are drawn at random from its search
-space; later folds reuse the steps of the first as in a run. A model whose first trial takes longer than --seconds for each fold
-gets no further trial. Seconds are processor time of one thread, so that other work on the machine hardly changes them. Fits that
-are in the cache are not repeated.
+Each draw takes at most 10,000 rows of a table, and sets a fifth of them apart for testing. --rows limits the rows for training, so
+that a small table has many rows to test. The number of folds is that of a run, or --folds. For each model, trial 0 is its
+defaults, the next are its portfolio, and the others are drawn at random from its search space; later folds reuse the steps of the
+first as in a run. A model whose first trial takes longer than --seconds for each fold gets no further trial. Seconds are processor
+time of one thread, so that other work on the machine hardly changes them. Fits that are in the cache are not repeated.
 """
 
 from __future__ import annotations
@@ -93,13 +93,17 @@ TABLES = (
 LAB = Path(os.environ.get("TABAPP_LAB", "build/lab"))
 
 
-def make_run(place: Path, entry: dict[str, Any], draw: int, n_folds: int | None, data: Path) -> None:
+def make_run(
+    place: Path, entry: dict[str, Any], draw: int, n_folds: int | None, n_rows: int | None, data: Path
+) -> None:
     """A run folder with the rows, schema and folds of a draw in `place/runs`, and the test rows in `place/test.csv`."""
     table = pl.read_csv(data / entry["file"], separator=entry["separator"], infer_schema=False)
     table = table.drop(entry["leak_or_id_columns"]).filter(pl.col(entry["target"]).is_not_null())
     if table.height > MOST_ROWS:
         table = table.sample(MOST_ROWS, seed=draw)
     train, test = split(table, entry["target"], entry["task"], draw)
+    if n_rows is not None and train.height > n_rows:
+        train = train.sample(n_rows, seed=draw)
     place.mkdir(parents=True)
     train.write_csv(place / "train.csv")
     test.write_csv(place / "test.csv")
@@ -236,7 +240,7 @@ def _one_thread() -> None:
 def collect(place: Path, entry: dict[str, Any], options: argparse.Namespace, pool: ProcessPoolExecutor) -> None:
     """Add the missing fits of a draw to its folder."""
     if not list_runs(place / "runs"):
-        make_run(place, entry, place_draw(place), options.folds, options.data)
+        make_run(place, entry, place_draw(place), options.folds, options.rows, options.data)
     folder = list_runs(place / "runs")[0]
     fits = place / "fits"
     fits.mkdir(exist_ok=True)
@@ -292,6 +296,7 @@ def main() -> int:
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--trials", type=int, default=6, help="at most so many of each model")
     parser.add_argument("--folds", type=int, help="instead of as many as in a run")
+    parser.add_argument("--rows", type=int, help="at most so many for training")
     parser.add_argument("--seconds", type=float, default=20.0, help="soft deadline of a fit")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))

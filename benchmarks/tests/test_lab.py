@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.lab import variants
+from benchmarks.lab import selection, variants
 from benchmarks.lab.collect import RandomTrial
 from benchmarks.lab.library import Library
 from benchmarks.lab.replay import OVERHEAD_SECONDS, START_SECONDS, blended, replay, standard_errors
@@ -99,3 +100,23 @@ def test_a_changed_policy_is_replayed_beside_that_of_today(
     assert f"12 s    {changes}" in capsys.readouterr().out
     today, other = (json.loads(out.read_text())["results"][f"{name}|12"] for name in (variants.NONE, changes))
     assert today[library.place.name] != other[library.place.name]
+
+
+def test_ensembles_of_all_candidates_are_selected_again_with_changed_numbers(library: Library) -> None:
+    out = library.place / "results.json"
+    one = "ensemble_candidates=1,selection_rounds=1"
+    assert selection.main([one, "least_weight=0.02", "--lab", str(library.place.parent), "--out", str(out)]) == 0
+    results = json.loads(out.read_text())["results"]
+    # A blend of independent errors is better than any of its members, and the number of today changes nothing.
+    ratio, _ = selection.mean_ratio(results[selection.NONE], results[one], "error")
+    assert ratio > 1.2
+    assert results["least_weight=0.02"] == results[selection.NONE]
+
+
+def test_every_table_counts_once_in_a_mean_ratio() -> None:
+    before = {name: {"error": 1.0} for name in ("a-0", "a-1", "b-0")}
+    after = {"a-0": {"error": 1.1}, "a-1": {"error": 1 / 1.1}, "b-0": {"error": 1.21}}
+    ratio, error = selection.mean_ratio(before, after, "error")
+    assert ratio == pytest.approx(1.1)
+    assert error == pytest.approx(math.log(1.21) / 2)
+    assert math.isnan(selection.mean_ratio(before, after, "log loss")[0])
