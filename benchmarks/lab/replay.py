@@ -31,8 +31,10 @@ from tabapp.engine.fit.candidates import Candidate, Scorer, pilots_of
 from tabapp.engine.loop.board import Board, Selected, select_ensemble
 from tabapp.engine.loop.clock import Clock
 from tabapp.engine.plan.make_plan import Plan
+from tabapp.engine.schedule.choices import Rule
 from tabapp.engine.schedule.competition import Competition, ModelRecord
 from tabapp.engine.schedule.moment import Setup
+from tabapp.engine.schedule.rules import TIMED_RULES
 from tabapp.engine.schedule.scheduler import Scheduler
 from tabapp.engine.schedule.work import Fold, Work
 from tabapp.ensemble.greedy import blend
@@ -94,7 +96,9 @@ def blended(library: Library, selected: Selected) -> Any:
     return blend(tests, np.array([weight for _, weight in selected.members]))
 
 
-def replay(library: Library, budget: float, workers: int, policy: Policy = POLICY) -> Replay | None:
+def replay(
+    library: Library, budget: float, workers: int, policy: Policy = POLICY, rules: tuple[Rule, ...] = TIMED_RULES
+) -> Replay | None:
     """Run the recorded fits in simulated time; None if no fit ends in time."""
     scorer = cast(Scorer, LibraryScorer(library))
     plan = cast(Plan, SimpleNamespace(metric=library.metric, seed=0, models=()))
@@ -115,7 +119,8 @@ def replay(library: Library, budget: float, workers: int, policy: Policy = POLIC
             clearly_behind=scorer.clearly_behind,
             is_timed=True,
             policy=policy,
-        )
+        ),
+        rules,
     )
     now, running = START_SECONDS, list[tuple[float, Fold, Work]]()
     spent: dict[tuple[str, int], float] = {}

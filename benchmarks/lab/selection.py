@@ -12,7 +12,6 @@ loss" is the same ratio of the log loss of the probabilities, for tables with cl
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,14 +21,14 @@ import numpy as np
 
 from benchmarks.lab.collect import LAB
 from benchmarks.lab.library import Library, LibraryScorer, open_libraries
-from benchmarks.lab.variants import NONE, changed
+from benchmarks.lab.variants import NONE, Outcome, changed, halved_and_doubled, mean_ratio, shown
 from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
 from tabapp.engine.fit.candidates import Candidate, Scorer
 from tabapp.engine.loop.board import select_ensemble
 from tabapp.ensemble.greedy import blend
 from tabapp.ensemble.scaling import calibrated
-from tabapp.policy import POLICY, Policy
+from tabapp.policy import Policy
 
 NUMBERS = (
     "ensemble_candidates",
@@ -40,21 +39,11 @@ NUMBERS = (
     "trusted_rows",
     "scaling_penalty",
 )
-Outcome = dict[str, float]
-"""Errors of the test rows by name: "error" in the metric of the run, and "log loss" of classes."""
-
-
-def halved_and_doubled() -> list[str]:
-    """Each number of the selection with half and twice its value."""
-    found: list[str] = []
-    for name in NUMBERS:
-        value = getattr(POLICY, name)
-        found += [f"{name}={value // 2 if isinstance(value, int) else value / 2}", f"{name}={value * 2}"]
-    return found
 
 
 def outcome(library: Library, policy: Policy) -> Outcome:
-    """The errors of the test rows with the ensemble that a policy selects from all candidates."""
+    """The errors of the test rows with the ensemble that a policy selects from all candidates: "error" in the run's
+    metric, and "log loss" of classes."""
     candidates: list[Candidate] = []
     for key in library.fits:
         results = {fold: library.result(key, fold) for fold in range(library.n_folds)}
@@ -70,28 +59,11 @@ def outcome(library: Library, policy: Policy) -> Outcome:
     return found
 
 
-def mean_ratio(before: Mapping[str, Outcome], after: Mapping[str, Outcome], of: str) -> tuple[float, float]:
-    """The geometric mean over tables of the ratio of errors after and before a change, and its standard error as a share.
-
-    Args:
-        before, after: outcomes by "table-draw".
-        of: the name of the error.
-    """
-    by_table: dict[str, list[float]] = {}
-    for name, first in before.items():
-        if of in first and of in after[name]:
-            by_table.setdefault(name.rpartition("-")[0], []).append(math.log(after[name][of] / first[of]))
-    means = [float(np.mean(logs)) for logs in by_table.values()]
-    error = float(np.std(means, ddof=1)) / math.sqrt(len(means)) if len(means) > 1 else math.nan
-    return math.exp(float(np.mean(means))) if means else math.nan, error
-
-
 def rows_of(results: Mapping[str, Mapping[str, Outcome]]) -> list[list[str]]:
     """The table: a line for each change."""
 
     def cell(changes: str, of: str) -> str:
-        ratio, error = mean_ratio(results[NONE], results[changes], of)
-        return "—" if math.isnan(ratio) else f"{ratio:.4f} ± {error:.4f}"
+        return shown(*mean_ratio(results[NONE], results[changes], of))
 
     return [
         [changes, str(len(results[changes])), cell(changes, "error"), cell(changes, "log loss")]
@@ -110,7 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not libraries:
         print(f"{options.lab} has no recorded fits; make them with benchmarks.lab.collect.", file=sys.stderr)
         return 0
-    results: dict[str, dict[str, Outcome]] = {name: {} for name in (NONE, *(options.changes or halved_and_doubled()))}
+    results: dict[str, dict[str, Outcome]] = {
+        name: {} for name in (NONE, *(options.changes or halved_and_doubled(NUMBERS)))
+    }
     for library in libraries:
         for name in results:
             results[name][library.place.name] = outcome(library, changed(name))

@@ -14,6 +14,7 @@ from benchmarks.lab import selection, variants
 from benchmarks.lab.collect import RandomTrial
 from benchmarks.lab.library import Library
 from benchmarks.lab.replay import OVERHEAD_SECONDS, START_SECONDS, blended, replay, standard_errors
+from tabapp.engine.schedule.rules import TIMED_RULES, second_trials
 from tabapp.models import registry
 from tabapp.models.contract import Shape
 from tabapp.policy import POLICY
@@ -93,13 +94,18 @@ def test_a_changed_policy_is_replayed_beside_that_of_today(
     changes = "affordable_share=0.05,leader_share=0.1"
     assert variants.changed(variants.NONE) == POLICY
     assert variants.changed(changes) == replace(POLICY, affordable_share=0.05, leader_share=0.1)
+    left = variants.remaining("far_behind=1,without second_trials")
+    assert set(TIMED_RULES) - set(left) == {second_trials}
+    with pytest.raises(ValueError, match="there is no rule third_trials"):
+        variants.remaining("without third_trials")
     out = library.place / "results.json"
     arguments = ["variants", changes, "--budgets", "12", "--out", str(out)]
-    monkeypatch.setattr("sys.argv", [*arguments, "--lab", str(library.place.parent)])
+    monkeypatch.setattr("sys.argv", [*arguments, "--processes", "1", "--lab", str(library.place.parent)])
     assert variants.main() == 0
-    assert f"12 s    {changes}" in capsys.readouterr().out
-    today, other = (json.loads(out.read_text())["results"][f"{name}|12"] for name in (variants.NONE, changes))
-    assert today[library.place.name] != other[library.place.name]
+    assert changes in capsys.readouterr().out
+    results = json.loads(out.read_text())["results"]
+    name = f"{library.place.name}|12"
+    assert results[variants.NONE][name] != results[changes][name]
 
 
 def test_ensembles_of_all_candidates_are_selected_again_with_changed_numbers(library: Library) -> None:
@@ -108,15 +114,15 @@ def test_ensembles_of_all_candidates_are_selected_again_with_changed_numbers(lib
     assert selection.main([one, "least_weight=0.02", "--lab", str(library.place.parent), "--out", str(out)]) == 0
     results = json.loads(out.read_text())["results"]
     # A blend of independent errors is better than any of its members, and the number of today changes nothing.
-    ratio, _ = selection.mean_ratio(results[selection.NONE], results[one], "error")
+    ratio, _ = variants.mean_ratio(results[variants.NONE], results[one])
     assert ratio > 1.2
-    assert results["least_weight=0.02"] == results[selection.NONE]
+    assert results["least_weight=0.02"] == results[variants.NONE]
 
 
 def test_every_table_counts_once_in_a_mean_ratio() -> None:
     before = {name: {"error": 1.0} for name in ("a-0", "a-1", "b-0")}
     after = {"a-0": {"error": 1.1}, "a-1": {"error": 1 / 1.1}, "b-0": {"error": 1.21}}
-    ratio, error = selection.mean_ratio(before, after, "error")
+    ratio, error = variants.mean_ratio(before, after, "error")
     assert ratio == pytest.approx(1.1)
     assert error == pytest.approx(math.log(1.21) / 2)
-    assert math.isnan(selection.mean_ratio(before, after, "log loss")[0])
+    assert math.isnan(variants.mean_ratio(before, after, "log loss")[0])

@@ -11,7 +11,7 @@ import numpy as np
 from tabapp import metrics
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.machine.devices import CPU
-from tabapp.engine.schedule.choices import option_of
+from tabapp.engine.schedule.choices import Rule, option_of
 from tabapp.engine.schedule.competition import ModelRecord
 from tabapp.engine.schedule.moment import Memory, Moment, Setup
 from tabapp.engine.schedule.preview import preview
@@ -25,12 +25,16 @@ N_OVERHEADS = 20
 
 
 class Scheduler:
-    """Chooses the next fit."""
+    """Chooses the next fit.
 
-    def __init__(self, setup: Setup) -> None:
+    Args:
+        rules: in their order; by default, those of a run with or without a time limit.
+    """
+
+    def __init__(self, setup: Setup, rules: tuple[Rule, ...] | None = None) -> None:
         self._setup, self._memory = setup, Memory()
         self.competition = setup.competition
-        self._rules = TIMED_RULES if setup.is_timed else UNTIMED_RULES
+        self._rules = rules or (TIMED_RULES if setup.is_timed else UNTIMED_RULES)
 
     def next_work(
         self, running: set[Fold], seconds_left: float, fit_limit: float = math.inf, device: str = CPU
