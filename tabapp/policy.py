@@ -99,13 +99,10 @@ class Policy:
     """Candidates that an ensemble is selected from, with the best of every model, and rounds that each add one to the blend."""
     interim_candidates: int = 15
     interim_rounds: int = 12
-    interim_rows: int = 3_000
-    """Candidates, rounds and rows of a selection during fitting, which takes a tenth of the time of the last one."""
-    least_weight: float = 0.02
+    interim_rows: int = 1_500
+    """Candidates, rounds and rows of a bag of a selection during fitting, which takes a tenth of the time of the last one."""
+    least_weight: float = 0.04
     """Smaller weights are dropped: they cost time in every prediction."""
-    harm: float = 0.1
-    """A member without which the cross-fitted error is lower by this share is left out. Selection on the other folds cannot see
-    that a candidate's model of one fold is broken, such as a network that was stopped after its first epoch."""
     sharper: tuple[float, ...] = measured((0.8, 0.65, 0.5), "sharper_selection.json")
     """Temperatures of the candidates' probabilities while weights are selected for the log loss. Forests, and models that were
     stopped by a time limit, are underconfident: calibration of the blend corrects that, but before it they get too little weight.

@@ -20,7 +20,8 @@ from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.schema import Schema
 from tabapp.data.typed import encode_target, typed_frame
 from tabapp.engine.analyses.finished_run import FinishedRun
-from tabapp.ensemble.greedy import EnsembleResult, blend, cross_fitted
+from tabapp.ensemble.blending import blend
+from tabapp.ensemble.greedy import EnsembleResult, cross_fitted
 from tabapp.ensemble.scaling import calibrated
 from tabapp.features.arrays import Table
 from tabapp.features.prepare import FeaturePreparer
@@ -115,7 +116,7 @@ class KeptRun:
 
     def ensemble(self, oof: list[Array], tests: list[Array]) -> tuple[EnsembleResult, float]:
         """The ensemble that the run would select from candidates, and its error on the test rows."""
-        found = cross_fitted(oof, self.target, self.folds, self.metric)
+        found = cross_fitted(oof, self.target, self.metric)
         return found, self.error(calibrated(blend(tests, found.weights), found.calibration))
 
     def error(self, prediction: Array) -> float:

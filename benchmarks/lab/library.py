@@ -102,7 +102,7 @@ class Library:
 class LibraryScorer:
     """Stands in for the scorer of a run: the same properties and methods on recorded predictions."""
 
-    weight = None
+    weight = groups = None
 
     def __init__(self, library: Library) -> None:
         self.library = library

@@ -37,7 +37,7 @@ from tabapp.engine.schedule.moment import Setup
 from tabapp.engine.schedule.rules import TIMED_RULES
 from tabapp.engine.schedule.scheduler import Scheduler
 from tabapp.engine.schedule.work import Fold, Work
-from tabapp.ensemble.greedy import blend
+from tabapp.ensemble.blending import blend
 from tabapp.models import registry
 from tabapp.policy import POLICY, Policy
 
@@ -127,11 +127,11 @@ def replay(
     began: dict[tuple[tuple[str, int], int], float] = {}
     history: list[tuple[float, float]] = []
 
-    def select() -> None:
+    def select(*, is_final: bool = False) -> None:
         complete = [c for c in competition.candidates.values() if c.is_complete] or list(
             competition.candidates.values()
         )
-        board.selected = select_ensemble(complete, scorer, library.metric, 0, policy=policy)
+        board.selected = select_ensemble(complete, scorer, library.metric, 0, is_final=is_final, policy=policy)
         board.n_selections += 1
         if board.selected is not None:
             history.append((now, library.test_error(blended(library, board.selected))))
@@ -167,7 +167,7 @@ def replay(
             select()
         elif candidate.status == "active" and scheduler.is_behind(candidate):
             candidate.status = "pruned"
-    select()
+    select(is_final=True)
     if board.selected is None:
         return None
     complete = {c.key for c in competition.candidates.values() if c.is_complete}

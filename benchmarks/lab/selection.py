@@ -26,7 +26,7 @@ from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
 from tabapp.engine.fit.candidates import Candidate, Scorer
 from tabapp.engine.loop.board import select_ensemble
-from tabapp.ensemble.greedy import blend
+from tabapp.ensemble.blending import blend
 from tabapp.ensemble.scaling import calibrated
 from tabapp.policy import Policy
 
@@ -34,7 +34,6 @@ NUMBERS = (
     "ensemble_candidates",
     "selection_rounds",
     "least_weight",
-    "harm",
     "calibrated_rows",
     "trusted_rows",
     "scaling_penalty",

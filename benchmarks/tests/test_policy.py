@@ -19,7 +19,7 @@ UNSUPPORTED = (
     "drop_rate", "n_dropped", "small_share", "least_share", "gain_of_all_time", "trial_noise", "doubt_share",
     "affordable_share", "leader_share", "large_gain", "price_of_all_time_left", "racing_spreads", "far_behind",
     "settled_steps",
-    "ensemble_candidates", "selection_rounds", "interim_candidates", "interim_rounds", "interim_rows", "least_weight", "harm",
+    "ensemble_candidates", "selection_rounds", "interim_candidates", "interim_rounds", "interim_rows", "least_weight",
     "calibrated_rows", "trusted_rows", "most_pull", "most_averaging", "least_temperature_factor",
 )  # fmt: skip
 """Numbers without committed results."""

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tabapp import metrics
+from tabapp.ensemble.bags import Bags
+from tabapp.ensemble.blending import Weights
 from tabapp.ensemble.calibration import Calibration
 from tabapp.ensemble.sampling import sample_rows
 from tabapp.ensemble.scaling import fit_scaling
@@ -22,11 +24,9 @@ from tabapp.ensemble.temperature import fit_temperature, tempered
 from tabapp.policy import POLICY, Policy
 
 Array = npt.NDArray[Any]
-Weights = npt.NDArray[np.float64]
 
-MAX_ROWS = 20_000
+MAX_ROWS = 8_000
 MAX_CELLS = 80_000
-N_PARTS = 5
 
 _TIE = 1e-12
 
@@ -37,7 +37,7 @@ class EnsembleResult:
 
     Attributes:
         weights: (candidates,) weights of at least 0 that sum to 1, for predicting new rows.
-        blend: the out-of-fold blend: each part of the rows is blended with weights selected on the other parts.
+        blend: the out-of-fold blend: each row is blended with weights selected on other rows.
         calibration: of the probabilities of the blend: the temperature (`fit_temperature`), or the scaling by class (`fit_scaling`)
             if that is better; None leaves them as they are.
         prediction: the blend with that temperature, or with scalings of which each was fitted on other rows.
@@ -69,15 +69,6 @@ class _Problem:
     def criterion(self) -> metrics.Metric:
         """The metric that selects."""
         return metrics.get(metrics.get(self.metric).selected_by or self.metric)
-
-
-def blend(predictions: Sequence[Array], weights: Weights) -> Array:
-    """Weighted sum of predictions of equal shape, as float64; predictions with weight 0 are not read."""
-    total = np.zeros(np.shape(predictions[0]), dtype=np.float64)
-    for prediction, weight in zip(predictions, weights, strict=True):
-        if weight > 0:
-            total += weight * np.asarray(prediction, dtype=np.float64)
-    return total
 
 
 def select(
@@ -155,65 +146,12 @@ def _selected(
     return next(weights for value, weights in trajectory if value <= lowest + _TIE * max(1.0, abs(lowest)))
 
 
-def _parts(folds: npt.NDArray[np.integer], target: Array, metric: str, seed: int) -> npt.NDArray[np.intp]:
-    """The part of each row for cross-fitting: its fold, or one of five stratified parts if there is a single fold."""
-    _, parts = np.unique(folds, return_inverse=True)
-    if parts.max(initial=0) > 0:
-        return parts
-    noise = np.random.default_rng(seed).random(len(target))
-    order = np.lexsort((noise, target))
-    n_parts = min(N_PARTS, len(target))
-    # Adjacent rows in sorted order go to different parts, which stratifies by class or by value.
-    parts[order] = np.arange(len(target)) % max(n_parts, 1)
-    return parts
-
-
-def _blended(candidates: Sequence[Array], selections: Sequence[tuple[npt.NDArray[np.bool_], Weights]]) -> Array:
-    """Each part of the rows, blended with its own weights."""
-    blended = np.zeros(candidates[0].shape)
-    for rows, weights in selections:
-        members = [int(i) for i in np.flatnonzero(weights)]
-        blended[rows] = blend([candidates[i][rows] for i in members], weights[members])
-    return blended
-
-
-def _harmful(
-    candidates: Sequence[Array],
-    selections: Sequence[tuple[npt.NDArray[np.bool_], Weights]],
-    blended: Array,
-    problem: _Problem,
-) -> int | None:
-    """The member without which the blend has the lowest error, if that is lower by at least `Policy.harm`; None if there is none.
-
-    A part that only this member was selected for is blended with the mean weights of the others.
-    """
-    scorer = problem.criterion
-    offset = 1.0 if scorer.greater_is_better else 0.0
-    mean = np.mean([weights for _, weights in selections], axis=0)
-
-    def error(prediction: Array) -> float:
-        return offset + scorer.as_loss(metrics.score(scorer.name, problem.target, prediction, problem.weight))
-
-    def without(member: int) -> float:
-        others = np.arange(len(mean)) != member
-        left = [(rows, (weights if (weights * others).any() else mean) * others) for rows, weights in selections]
-        return error(_blended(candidates, [(rows, weights / weights.sum()) for rows, weights in left]))
-
-    members = [int(i) for i in np.flatnonzero(mean)]
-    if len(members) < 2:
-        return None
-    current, errors = error(blended), {member: without(member) for member in members}
-    worst = min(members, key=lambda member: errors[member])
-    # The error of a metric without a best value may be negative.
-    return worst if current - errors[worst] > problem.policy.harm * abs(current) else None
-
-
 def cross_fitted(
     predictions: Sequence[Array],
     target: Array,
-    folds: npt.NDArray[np.integer],
     metric: str,
     weight: Array | None = None,
+    groups: Array | None = None,
     *,
     seed: int = 0,
     is_final: bool = True,
@@ -221,16 +159,17 @@ def cross_fitted(
 ) -> EnsembleResult:
     """Select an ensemble, and score it with weights that were selected on other rows than those they are scored on.
 
-    The rows of each fold are blended with weights selected on the other folds; a single holdout is split into five parts. The
-    returned weights are the mean of these, without those below `Policy.least_weight`. The mean is a bagged selection (Caruana et
-    al. 2004, section 2.3): no candidate gets a large weight by luck on a few rows. Members without which the cross-fitted error is
-    lower by `Policy.harm` are left out, one after another. Where the metric is the log loss, weights that are selected with sharper
-    probabilities replace them if the calibrated blend gains (`Policy.sharper`).
+    The selection is bagged (Caruana et al. 2004, section 2.3): the weights are the mean of those selected on random thirds of the
+    rows, without those below `Policy.least_weight`, so that no candidate gets a large weight by luck on a few rows. Each row is
+    blended with the mean of the weights that were selected without it. Where the metric is the log loss, weights that are selected
+    with sharper probabilities replace them if the calibrated blend gains (`Policy.sharper`).
+
+    NOTE[DIFF] the paper draws random candidates for each bag, and selects on all rows.
 
     Args:
         predictions: candidates' held-out predictions of the same rows, each (rows, classes) or (rows,).
         target: (rows,) class codes or numbers.
-        folds: (rows,) the fold that each row was held out in.
+        groups: (rows,) the group of each row, whose rows are in the same bags; None if rows are independent.
         is_final: False uses fewer rounds and rows, leaves the probabilities as they are, and approximates the interval of the score
             on large tables.
 
@@ -241,7 +180,7 @@ def cross_fitted(
     if not usable:
         raise ValueError("no candidate has finite predictions")
     candidates, codes = [np.asarray(predictions[i]) for i in usable], np.asarray(target)
-    parts = _parts(folds, target, metric, seed)
+    bags = Bags.of(codes, groups, seed, is_classes=candidates[0].ndim == 2)
     rounds, rows = policy.selection_rounds, MAX_ROWS
     if not is_final:
         rounds, rows = policy.interim_rounds, policy.interim_rows
@@ -255,13 +194,13 @@ def cross_fitted(
         scaling = fit_scaling(blended, codes, metric, temperature, weight, seed=seed, policy=policy)
         return scaling or (temperature, tempered(blended, temperature))
 
-    chosen, blended = _bagged(candidates, parts, problem)
+    chosen, blended = _bagged(candidates, bags, problem)
     calibration, prediction = calibrated(blended)
     losses = metrics.get(metric).row_losses
     for temperature in policy.sharper if is_final and len(usable) > 1 else ():
         if losses is None:
             break
-        sharper = _bagged(candidates, parts, problem, temperature)
+        sharper = _bagged(candidates, bags, problem, temperature)
         after = calibrated(sharper[1])
         gain = losses(codes, prediction) - losses(codes, after[1])
         if not float(np.average(gain, weights=weight)) > float(gain.std()) / math.sqrt(len(gain)):
@@ -276,30 +215,11 @@ def cross_fitted(
 
 
 def _bagged(
-    predictions: Sequence[Array],
-    parts: npt.NDArray[np.intp],
-    problem: _Problem,
-    temperature: float | None = None,
+    candidates: Sequence[Array], bags: Bags, problem: _Problem, temperature: float | None = None
 ) -> tuple[Weights, Array]:
-    """The mean of the weights that are selected without each of the parts of the rows, and the blend of each part with those of the
-    others. Candidates that do harm get none; the others have a temperature while they are selected."""
-    usable = list(range(len(predictions)))
-    while len(usable) > 1:
-        candidates = [predictions[i] for i in usable]
-        selections = [
-            (parts == part, _selected(candidates, places, problem, temperature))
-            for part in range(int(parts.max(initial=0)) + 1)
-            if len(places := np.flatnonzero(parts != part))
-        ]
-        blended = _blended(candidates, selections)
-        harmful = _harmful(candidates, selections, blended, problem)
-        if harmful is None:
-            mean = np.mean([found for _, found in selections], axis=0)
-            chosen = np.where(mean < min(problem.policy.least_weight, mean.max()), 0.0, mean)
-            weights = np.zeros(len(predictions))
-            weights[usable] = chosen / chosen.sum()
-            return weights, blended
-        del usable[harmful]
-    weights = np.zeros(len(predictions))
-    weights[usable] = 1.0
-    return weights, np.asarray(predictions[usable[0]])
+    """The mean of the weights that are selected on the bags, and the blend of each row with the weights of those without it. The
+    candidates have a temperature while they are selected."""
+    found = np.array([_selected(candidates, bags.rows(bag), problem, temperature) for bag in range(len(bags.has))])
+    mean = found.mean(axis=0)
+    chosen = np.where(mean < min(problem.policy.least_weight, mean.max()), 0.0, mean)
+    return chosen / chosen.sum(), bags.blended(candidates, found)

@@ -16,7 +16,8 @@ from tabapp.engine.schedule.competition import Competition, ModelRecord
 from tabapp.engine.schedule.moment import Setup
 from tabapp.engine.schedule.scheduler import Scheduler
 from tabapp.engine.schedule.work import Fold, Work
-from tabapp.ensemble.greedy import blend, select
+from tabapp.ensemble.blending import blend
+from tabapp.ensemble.greedy import select
 from tabapp.features.arrays import FeatureRecipe
 
 FOLDS, WORKERS, ROWS = 5, 2, 1000

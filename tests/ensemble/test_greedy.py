@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tabapp import metrics
-from tabapp.ensemble.greedy import blend, cross_fitted, select
+from tabapp.ensemble.blending import blend
+from tabapp.ensemble.greedy import cross_fitted, select
 from tabapp.metrics import registry
 
 
@@ -94,11 +95,11 @@ def test_candidates_with_nan_predictions_are_never_selected():
     broken[3] = np.nan
     weights = select([broken, *candidates], target, "roc_auc")
     assert weights[0] == 0
-    assert cross_fitted([broken, *candidates], target, np.zeros(len(target), int), "roc_auc").weights[0] == 0
+    assert cross_fitted([broken, *candidates], target, "roc_auc").weights[0] == 0
     with pytest.raises(ValueError, match="finite"):
         select([broken], target, "roc_auc")
     with pytest.raises(ValueError, match="finite"):
-        cross_fitted([broken], target, np.zeros(len(target), int), "roc_auc")
+        cross_fitted([broken], target, "roc_auc")
 
 
 def test_sampled_selection_is_nearly_as_good_and_reproducible():
@@ -117,11 +118,10 @@ def test_selection_is_fast_enough_to_run_after_every_fit():
     assert time.process_time() - started < 2.5
 
 
-@pytest.mark.parametrize("n_folds", [1, 5])
 @pytest.mark.parametrize("metric", ["roc_auc", "log_loss"])
-def test_cross_fitted_score_matches_its_prediction_and_is_at_least_the_best(n_folds, metric):
+def test_cross_fitted_score_matches_its_prediction_and_is_at_least_the_best(metric):
     candidates, target = binary_candidates()
-    result = cross_fitted(candidates, target, np.arange(len(target)) % n_folds, metric)
+    result = cross_fitted(candidates, target, metric)
     assert result.score == metrics.score(metric, target, result.prediction)
     assert result.low < result.score < result.high
     best = min(metrics.loss(metric, target, c) for c in candidates)
@@ -134,9 +134,9 @@ def test_an_interim_ensemble_is_not_calibrated():
     target = generator.integers(0, 2, 3_000)
     # Overconfident: the log loss is lower at a temperature above 1.
     positive = 1 / (1 + np.exp(-4 * (2 * target - 1 + generator.normal(0, 2, len(target)))))
-    prediction, folds = np.column_stack([1 - positive, positive]), np.arange(len(target)) % 3
-    final = cross_fitted([prediction], target, folds, "log_loss")
-    interim = cross_fitted([prediction], target, folds, "log_loss", is_final=False)
+    prediction = np.column_stack([1 - positive, positive])
+    final = cross_fitted([prediction], target, "log_loss")
+    interim = cross_fitted([prediction], target, "log_loss", is_final=False)
     assert final.calibration is not None
     assert interim.calibration is None
     assert interim.score > final.score
@@ -144,15 +144,43 @@ def test_an_interim_ensemble_is_not_calibrated():
 
 
 def test_cross_fitted_weights_do_not_depend_on_the_rows_they_are_scored_on():
-    """Changing the targets of one fold must not change how that fold's rows are blended."""
+    """Changing the targets of one group must not change how the rows of that group are blended."""
     candidates, target = regression_candidates(n_rows=200)
-    folds = np.arange(200) % 4
-    before = cross_fitted(candidates, target, folds, "rmse")
+    groups = np.arange(200) % 8
+    before = cross_fitted(candidates, target, "rmse", groups=groups)
     changed = target.copy()
-    changed[folds == 2] += 5 * np.random.default_rng(0).normal(size=50)
-    after = cross_fitted(candidates, changed, folds, "rmse")
-    np.testing.assert_array_equal(before.prediction[folds == 2], after.prediction[folds == 2])
-    assert not np.array_equal(before.prediction[folds != 2], after.prediction[folds != 2])
+    changed[groups == 2] += 300 * np.random.default_rng(0).normal(size=25)
+    after = cross_fitted(candidates, changed, "rmse", groups=groups)
+    np.testing.assert_array_equal(before.prediction[groups == 2], after.prediction[groups == 2])
+    assert not np.array_equal(before.prediction[groups != 2], after.prediction[groups != 2])
+
+
+@pytest.mark.parametrize("row", [0, 57, 199])
+def test_the_target_of_a_row_does_not_change_the_blend_of_the_row(row):
+    candidates, target = regression_candidates(n_rows=200)
+    changed = target.copy()
+    changed[row] += 1e4
+    before, after = (cross_fitted(candidates, values, "rmse").prediction for values in (target, changed))
+    assert before[row] == after[row]
+    assert not np.array_equal(before, after)
+
+
+def test_scores_of_groups_that_differ_are_of_weights_from_other_groups():
+    """Each candidate knows half of the groups: weights of other groups say nothing of a group, and those of other rows of it do."""
+    generator = np.random.default_rng(0)
+    groups, target = np.arange(600) % 2, generator.normal(size=600)
+    known = [np.where(groups == group, target, generator.normal(size=600)) for group in (0, 1)]
+    grouped, independent = (cross_fitted(known, target, "rmse", groups=each).score for each in (groups, None))
+    assert grouped > 1.3
+    assert independent < 0.8
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 5, 30])
+def test_few_rows_are_blended(n_rows):
+    candidates, target = regression_candidates(n_rows=n_rows, n_candidates=3)
+    result = cross_fitted(candidates, target, "mae")
+    assert result.weights.sum() == pytest.approx(1)
+    assert np.isfinite(result.prediction).all()
 
 
 def test_noise_candidates_do_not_join_the_best_candidate():
@@ -161,18 +189,16 @@ def test_noise_candidates_do_not_join_the_best_candidate():
     target = generator.normal(size=60)
     good = target + generator.normal(scale=0.05, size=60)
     useless = [generator.normal(size=60) for _ in range(30)]
-    result = cross_fitted([*useless, good], target, np.arange(60) % 5, "rmse")
+    result = cross_fitted([*useless, good], target, "rmse")
     assert result.weights[30] > 0.95
     assert result.score < 1.05 * metrics.score("rmse", target, good)
 
 
-def test_the_luckiest_of_many_equal_candidates_does_not_replace_the_ensemble():
+def test_many_equal_candidates_are_averaged():
     generator = np.random.default_rng(0)
     target, shared = generator.normal(size=(2, 120))
     candidates = [target + 0.9 * shared + 0.45 * generator.normal(size=120) for _ in range(40)]
-    result = cross_fitted(candidates, target, np.arange(120) % 5, "rmse")
-    luckiest = min(metrics.loss("rmse", target, candidate) for candidate in candidates)
-    assert luckiest < result.score, "on the rows that it is selected on"
+    result = cross_fitted(candidates, target, "rmse")
     assert np.count_nonzero(result.weights) > 1
     # On new rows, every candidate has an error of √(0.9² + 0.45²), and the blend a lower one.
     assert np.hypot(0.9, 0.45 * np.linalg.norm(result.weights)) < 0.96 * np.hypot(0.9, 0.45)
@@ -184,12 +210,10 @@ def test_a_candidate_whose_model_of_one_fold_is_broken_is_left_out(metric):
     predictions, target = regression_candidates()
     folds = np.arange(len(target)) % 5
     best = target + 0.5 * (predictions[0] - target)
-    whole = cross_fitted([*predictions, best], target, folds, metric)
-    assert whole.weights[-1] > 0.5
-    broken = np.where(folds == 3, -20.0, best)
-    found = cross_fitted([*predictions, broken], target, folds, metric)
+    assert cross_fitted([*predictions, best], target, metric).weights[-1] > 0.5
+    broken = np.where(folds == 3, -200.0, best)
+    found, expected = (cross_fitted(each, target, metric) for each in ([*predictions, broken], predictions))
     assert found.weights[-1] == 0
-    expected = cross_fitted(predictions, target, folds, metric)
     np.testing.assert_array_equal(found.weights[:-1], expected.weights)
     assert found.score == expected.score
 
@@ -206,22 +230,20 @@ def test_a_metric_without_a_best_value_leaves_no_useful_candidate_out(monkeypatc
     )
     monkeypatch.setitem(registry.BUILT_IN, "profit", profit)
     predictions, target = regression_candidates()
-    folds = np.arange(len(target)) % 5
-    found, expected = (cross_fitted(predictions, target, folds, metric) for metric in ("profit", "rmse"))
+    found, expected = (cross_fitted(predictions, target, metric) for metric in ("profit", "rmse"))
     np.testing.assert_allclose(found.weights, expected.weights)
     assert (found.weights > 0).sum() > 1
 
 
 def test_single_candidate_is_the_ensemble():
     candidates, target = binary_candidates(n_candidates=1)
-    result = cross_fitted(candidates, target, np.zeros(len(target), int), "log_loss")
+    result = cross_fitted(candidates, target, "log_loss")
     np.testing.assert_array_equal(result.weights, [1])
     np.testing.assert_array_equal(result.blend, candidates[0])
 
 
-def test_fold_with_a_single_class_is_supported():
+def test_groups_with_a_single_class_are_supported():
     candidates, target = binary_candidates(n_rows=60)
-    folds = np.where(target == 1, 0, 1)
-    result = cross_fitted(candidates, target, folds, "roc_auc")
+    result = cross_fitted(candidates, target, "roc_auc", groups=target)
     assert np.isfinite(result.score)
     assert result.weights.sum() == pytest.approx(1)

@@ -92,7 +92,7 @@ def test_an_ensemble_is_scored_by_scalings_of_other_rows():
     logarithms, _, codes = distorted(6_000, 2)
     values = np.exp(logarithms / DISTORTIONS[2].powers)
     values /= values.sum(axis=1, keepdims=True)
-    result = cross_fitted([values], codes, np.arange(6_000) % 5, "log_loss")
+    result = cross_fitted([values], codes, "log_loss")
     assert isinstance(result.calibration, ClassScaling)
     assert result.score == metrics.score("log_loss", codes, result.prediction)
     in_sample = metrics.score("log_loss", codes, scaled(result.blend, result.calibration))
@@ -100,7 +100,7 @@ def test_an_ensemble_is_scored_by_scalings_of_other_rows():
     assert metrics.score("roc_auc", codes, result.prediction) == pytest.approx(
         metrics.score("roc_auc", codes, result.blend), abs=1e-9
     )
-    interim = cross_fitted([values], codes, np.arange(6_000) % 5, "log_loss", is_final=False)
+    interim = cross_fitted([values], codes, "log_loss", is_final=False)
     assert interim.calibration is None
 
 

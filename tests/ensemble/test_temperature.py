@@ -65,8 +65,7 @@ def test_extreme_probabilities_stay_probabilities():
 def test_an_ensemble_keeps_its_ranking_and_lowers_its_log_loss():
     probabilities, codes = labeled(4_000, 2)
     members = [tempered(probabilities, 1.8), tempered(labeled(4_000, 2, 1)[0], 1.8)]
-    folds = np.arange(4_000) % 5
-    result = cross_fitted(members, codes, folds, "roc_auc")
+    result = cross_fitted(members, codes, "roc_auc")
     of_all = calibrated(result.blend, result.calibration)
     assert metrics.score("roc_auc", codes, of_all) == metrics.score("roc_auc", codes, result.blend)
     before, after = (metrics.score("log_loss", codes, each) for each in (result.blend, result.prediction))
@@ -81,9 +80,8 @@ def test_an_informative_candidate_with_even_probabilities_is_selected_by_log_los
     even, rough = tempered(probabilities, 3.0), tempered(noisy / noisy.sum(axis=1, keepdims=True), 1.5)
     alone = [metrics.score("log_loss", codes, each) for each in (even, rough)]
     assert alone[0] > alone[1]
-    folds = np.arange(6_000) % 5
-    result = cross_fitted([even, rough], codes, folds, "log_loss")
-    interim = cross_fitted([even, rough], codes, folds, "log_loss", is_final=False)
+    result = cross_fitted([even, rough], codes, "log_loss")
+    interim = cross_fitted([even, rough], codes, "log_loss", is_final=False)
     assert interim.weights[0] < 0.5 < result.weights[0]
     truth = metrics.score("log_loss", codes, probabilities)
     assert result.score < truth + 0.1 * (alone[1] - truth)

@@ -14,7 +14,8 @@ from tabapp.engine.analyses.finished_run import FinishedRun, damage_as_error
 from tabapp.engine.fit.candidates import Candidate, Scorer
 from tabapp.engine.fit.features import recipe_id
 from tabapp.engine.machine.devices import CPU
-from tabapp.ensemble.greedy import blend, select
+from tabapp.ensemble.blending import blend
+from tabapp.ensemble.greedy import select
 from tabapp.errors import UsageError, option
 from tabapp.models import registry
 from tabapp.policy import POLICY

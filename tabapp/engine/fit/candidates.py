@@ -191,6 +191,8 @@ class Scorer:
         """Target of the scored rows."""
         self.weight: Float32 | None = data.scored.of(data.weight)
         """Weights of the scored rows, or None."""
+        self.groups: npt.NDArray[np.int64] | None = data.scored.of(data.groups)
+        """Groups of the scored rows, or None."""
         self.folds: npt.NDArray[np.int16] = data.scored.of(data.fold)
         """Folds of the scored rows."""
         self.classes = data.schema.classes

@@ -137,13 +137,13 @@ def select_ensemble(
     covered = scorer.out_of_fold(usable[0])[1]
     for candidate in usable:
         predictions.append(scorer.out_of_fold(candidate)[0][covered])
-    weight = scorer.weight
+    weight, groups = scorer.weight, scorer.groups
     result = cross_fitted(
         predictions,
         scorer.target[covered],
-        scorer.folds[covered],
         metric,
         weight=None if weight is None else weight[covered],
+        groups=None if groups is None else groups[covered],
         seed=seed,
         is_final=is_final,
         policy=policy,
