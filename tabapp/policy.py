@@ -1,8 +1,8 @@
 """The tuned numbers of the scheduler, the ensemble and its calibration, and what supports them.
 
-A number that is `measured` names the results that support it; `benchmarks/tests/test_policy.py` reads them, and lists the other
-numbers: no committed results support them, they were chosen by hand on a few tables. `benchmarks.lab.variants` compares
-policies.
+A number that is `measured` names the results that support it. In `scheduling.json` and `selection.json`, neither half nor twice the
+number has a lower error on 14 tables, by two standard errors; these numbers were chosen by hand. `benchmarks/tests/test_policy.py`
+reads the results, and lists the numbers that have none. `benchmarks.lab.variants` and `benchmarks.lab.selection` compare policies.
 """
 
 from __future__ import annotations
@@ -21,43 +21,41 @@ class Policy:
     """Numbers that decide what a run fits and how it combines what it has fitted. Shares are of 1."""
 
     # The time of fits.
-    cap_share: float = 0.15
+    cap_share: float = measured(0.15, "scheduling.json")
     holdout_cap_share: float = 0.3
     """Largest share of the budget for one fit, with several folds and with one holdout: no model may starve the others."""
     cap_of_all: float = 0.9
     """With few models, each fit gets an equal part of this share of the budget."""
-    prior_weight: float = 1.0
+    prior_weight: float = measured(1.0, "scheduling.json")
     """Weight of the prior time of a model against one measured model when the factor between the two is estimated."""
-    most_ratio: float = 3.0
+    most_ratio: float = measured(3.0, "scheduling.json")
     """A ratio of measured and prior time counts as at most this multiple of the median ratio: one wrong prior says little."""
-    safety: float = 1.05
+    safety: float = measured(1.05, "scheduling.json")
     """Factor on expected times, since fits that do not end in time are lost."""
     overrun: float = 2.0
     """A model without prospects may take this multiple of its expected time for its first fold, and so may a new trial of an
     uncertain model."""
     longest: float = 2.0
     """The other folds of a candidate of large gain may take this multiple of the limit of one fit."""
-    short_share: float = 0.5
+    short_share: float = measured(0.5, "scheduling.json")
     """Share of its expected time for which a model that plans its steps still starts, and for which a candidate with several folds
     is still completed."""
 
     # First folds.
-    quick_share: float = 0.025
-    cheap_share: float = 0.01
+    quick_share: float = measured(0.025, "scheduling.json")
+    cheap_share: float = measured(0.01, "scheduling.json")
     tiny_share: float = measured(0.0025, "budgets.json")
     """Shares of the time of all workers up to which a first fold is quick, is cheap, and takes almost no time."""
     cheap_seconds: float = 5.0
     """Until a candidate is complete, cheap models that take longer wait, so that long runs have an ensemble soon, too."""
-    n_rivals: int = 3
+    n_rivals: int = measured(3, "scheduling.json")
     """Models with a first fold of which the best is completed before others start."""
     named_share: float = 0.5
     """Share of the time of all workers for the first folds of models that the user names, each of which may take an equal part."""
-    first_share: float = 0.75
+    first_share: float = measured(0.75, "scheduling.json")
     """Share of the time of all workers for the defaults of models; an expensive model does not start beyond it."""
-    dropped_share: float = 0.08
+    dropped_share: float = measured(0.08, "scheduling.json")
     """Share of the time of all workers for first folds of dropped candidates; they may take as much as new trials, too."""
-    drop_rate: float = 0.5
-    """Share of the first folds in progress that is expected to be dropped."""
     n_dropped: int = 3
     """After so many dropped ones, uncertain models without merit start only in time that nothing else can use."""
     small_share: float = 0.1
@@ -66,26 +64,18 @@ class Policy:
     """The same share for any model, on a single holdout or without a complete candidate, in time that nothing else can use."""
 
     # The other folds of a candidate.
-    gain_of_all_time: float = 0.01
+    gain_of_all_time: float = measured(0.01, "scheduling.json")
     """Least gain for which the other folds are fitted, times the share of all time that they take."""
-    trial_noise: float = 0.1
-    """A new trial adds less than the noise of a fold: its gain may be lower by this, over the square root of the rows."""
-    doubt_share: float = 0.03
-    """So may that of other candidates whose other folds take at most this share of all time."""
-    affordable_share: float = 0.6
+    affordable_share: float = measured(0.6, "scheduling.json")
     """Most of the time left of all workers for a candidate that is begun, or continued before others."""
-    leader_share: float = 0.9
+    leader_share: float = measured(0.9, "scheduling.json")
     """The same for the first candidate that is completed and those of large gain; in between, the share grows with the gain."""
-    large_gain: float = 0.05
+    large_gain: float = measured(0.05, "scheduling.json")
     """A gain from which on candidates count as leaders."""
-    price_of_all_time_left: float = 0.05
-    """Gain that would be worth all of the time left: candidates are completed by their gains, less the price of their time."""
 
     # New trials.
     racing_spreads: float = 0.25
     """Standard deviations between folds by which the first fold of a trial may be worse than that of its model's best trial."""
-    far_behind: float = 0.005
-    """A model whose best trial raises the error of the ensemble by this share gets no new trials."""
 
     # The end.
     settled_share: float = measured(0.1, "patience.json")
@@ -94,14 +84,14 @@ class Policy:
     second half of the time so far has added with at least so many ensembles."""
 
     # The ensemble.
-    ensemble_candidates: int = 30
-    selection_rounds: int = 25
+    ensemble_candidates: int = measured(30, "selection.json")
+    selection_rounds: int = measured(25, "selection.json")
     """Candidates that an ensemble is selected from, with the best of every model, and rounds that each add one to the blend."""
-    interim_candidates: int = 15
-    interim_rounds: int = 12
+    interim_candidates: int = measured(15, "scheduling.json")
+    interim_rounds: int = measured(12, "scheduling.json")
     interim_rows: int = 1_500
     """Candidates, rounds and rows of a bag of a selection during fitting, which takes a tenth of the time of the last one."""
-    least_weight: float = 0.04
+    least_weight: float = measured(0.04, "selection.json")
     """Smaller weights are dropped: they cost time in every prediction."""
     sharper: tuple[float, ...] = measured((0.8, 0.65, 0.5), "sharper_selection.json")
     """Temperatures of the candidates' probabilities while weights are selected for the log loss. Forests, and models that were
@@ -111,7 +101,7 @@ class Policy:
     # Calibration.
     calibrated_rows: int = 100
     """Rows below which probabilities are not calibrated."""
-    trusted_rows: int = 500
+    trusted_rows: int = measured(500, "selection.json")
     """Of n rows, the logarithm of the temperature is n / (n + this number) times the best one: in a small table whose rows are all
     predicted well, the best one is extreme."""
     scaling_penalty: float = measured(50.0, "calibrating.json")

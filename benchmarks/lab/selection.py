@@ -30,14 +30,7 @@ from tabapp.ensemble.blending import blend
 from tabapp.ensemble.scaling import calibrated
 from tabapp.policy import Policy
 
-NUMBERS = (
-    "ensemble_candidates",
-    "selection_rounds",
-    "least_weight",
-    "calibrated_rows",
-    "trusted_rows",
-    "scaling_penalty",
-)
+NUMBERS = ("ensemble_candidates", "selection_rounds", "least_weight", "trusted_rows")
 
 
 def outcome(library: Library, policy: Policy) -> Outcome:

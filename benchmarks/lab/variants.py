@@ -37,10 +37,9 @@ from tabapp.policy import POLICY, Policy
 
 NONE, WITHOUT = "today's policy", "without "
 NUMBERS = (
-    "cap_share", "prior_weight", "most_ratio", "safety", "short_share", "quick_share", "cheap_share", "tiny_share",
-    "cheap_seconds", "n_rivals", "first_share", "dropped_share", "drop_rate", "n_dropped", "least_share", "gain_of_all_time",
-    "trial_noise", "doubt_share", "affordable_share", "leader_share", "large_gain", "price_of_all_time_left", "far_behind",
-    "interim_candidates", "interim_rounds", "interim_rows",
+    "cap_share", "prior_weight", "most_ratio", "safety", "short_share", "quick_share", "cheap_share", "n_rivals",
+    "first_share", "dropped_share", "gain_of_all_time", "affordable_share", "leader_share", "large_gain",
+    "interim_candidates", "interim_rounds",
 )  # fmt: skip
 """Numbers of the scheduler that replays depend on."""
 Outcome = dict[str, float]

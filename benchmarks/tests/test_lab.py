@@ -94,7 +94,7 @@ def test_a_changed_policy_is_replayed_beside_that_of_today(
     changes = "affordable_share=0.05,leader_share=0.1"
     assert variants.changed(variants.NONE) == POLICY
     assert variants.changed(changes) == replace(POLICY, affordable_share=0.05, leader_share=0.1)
-    left = variants.remaining("far_behind=1,without second_trials")
+    left = variants.remaining("large_gain=1,without second_trials")
     assert set(TIMED_RULES) - set(left) == {second_trials}
     with pytest.raises(ValueError, match="there is no rule third_trials"):
         variants.remaining("without third_trials")

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
+from benchmarks.lab import selection, variants
+from benchmarks.lab.variants import NONE, mean_ratio
 from benchmarks.machine import RESULTS, Results
 from tabapp.policy import POLICY
 
 UNSUPPORTED = (
-    "cap_share", "holdout_cap_share", "cap_of_all", "prior_weight", "most_ratio", "safety", "overrun", "longest",
-    "short_share", "cheap_share", "quick_share", "cheap_seconds", "n_rivals", "named_share", "first_share", "dropped_share",
-    "drop_rate", "n_dropped", "small_share", "least_share", "gain_of_all_time", "trial_noise", "doubt_share",
-    "affordable_share", "leader_share", "large_gain", "price_of_all_time_left", "racing_spreads", "far_behind",
-    "settled_steps",
-    "ensemble_candidates", "selection_rounds", "interim_candidates", "interim_rounds", "interim_rows", "least_weight",
-    "calibrated_rows", "trusted_rows", "most_pull", "most_averaging", "least_temperature_factor",
+    "holdout_cap_share", "cap_of_all", "overrun", "longest", "cheap_seconds", "named_share", "n_dropped", "small_share",
+    "least_share", "racing_spreads", "settled_steps", "interim_rows", "calibrated_rows", "most_pull", "most_averaging",
+    "least_temperature_factor",
 )  # fmt: skip
 """Numbers without committed results."""
 
@@ -55,7 +54,17 @@ def runs_that_end_early_lose_little(results: dict[str, dict[str, tuple[float, fl
     return np.mean(saved) > 1 / 6 and np.exp(np.mean(np.log(errors))) < 1.002
 
 
+def neither_half_nor_twice_is_better(name: str, results: dict[str, dict[str, dict[str, float]]]) -> bool:
+    """The number has an effect, and with half or twice the number, no error is lower by more than two standard errors."""
+    alternatives = [changes for changes in results if changes.startswith(f"{name}=")]
+    errors = "error", "log loss"
+    ratios = [mean_ratio(results[NONE], results[changes], of) for changes in alternatives for of in errors]
+    has_effect = any(results[changes] != results[NONE] for changes in alternatives)
+    return len(alternatives) == 2 and has_effect and not any(ratio < 1 - 2 * error for ratio, error in ratios)
+
+
 SUPPORTS: dict[str, Callable[[Any], bool]] = {
+    **{name: partial(neither_half_nor_twice_is_better, name) for name in (*variants.NUMBERS, *selection.NUMBERS)},
     "tiny_share": second_trials_of_tiny_models_help,
     "sharper": sharper_selection_helps,
     "scaling_penalty": the_penalty_gains_most,

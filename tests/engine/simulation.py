@@ -175,10 +175,15 @@ class Simulation:
         """Share of the workers' time in candidates that are in the final ensemble."""
         return sum(self.spent.get(key, 0.0) for key in self.members) / sum(self.spent.values())
 
-    def share_nowhere(self) -> float:
-        """Share of the workers' time in candidates without all of their folds."""
+    def share_nowhere(self, *, of_defaults: bool = False) -> float:
+        """Share of the workers' time in candidates without all of their folds.
+
+        Args:
+            of_defaults: only in the defaults of models, not in new trials.
+        """
         complete = {c.key for c in self.competition.candidates.values() if c.is_complete}
-        return sum(seconds for key, seconds in self.spent.items() if key not in complete) / sum(self.spent.values())
+        counted = [key for key in self.spent if key not in complete and not (of_defaults and key[1])]
+        return sum(self.spent[key] for key in counted) / sum(self.spent.values())
 
     def mean_error(self, seconds: float) -> float:
         """The mean over time of the error on new rows, from a tenth of the time on; 1 before there is an ensemble."""

@@ -239,9 +239,6 @@ class Moment:
         """Whether a candidate with at least one fold is to be completed."""
         if len(candidate.results) > 1 or (candidate.trial and not self.setup.race):
             return True
-        cost, policy = len(candidate.missing_folds) * self.expected_of(candidate), self.policy
-        n_rows = sum(result.n_rows for result in candidate.results.values())
+        cost = len(candidate.missing_folds) * self.expected_of(candidate)
         total = self.total(self.competition.models[candidate.model].device)
-        doubtful = candidate.trial or cost <= policy.doubt_share * total
-        noise = policy.trial_noise / math.sqrt(max(1, n_rows)) if doubtful else 0.0
-        return self.gain(candidate) > policy.gain_of_all_time * min(1.0, cost / total) - noise
+        return self.gain(candidate) > self.policy.gain_of_all_time * min(1.0, cost / total)

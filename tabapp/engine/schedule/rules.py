@@ -87,8 +87,8 @@ def named_models(m: Moment) -> Work | None:
 
 
 def useful_candidates(m: Moment) -> Work | None:
-    """The other folds of candidates whose first fold improves the ensemble, together with those that are being completed: by
-    improvement, less the price of their time. Those that improve it far more than candidates that are being completed go first."""
+    """The other folds of candidates whose first fold improves the ensemble, together with those that are being completed, by
+    improvement. Those that improve it far more than candidates that are being completed go first."""
     return _completed(m)
 
 
@@ -98,7 +98,7 @@ def quick_models(m: Moment) -> Work | None:
 
 
 def other_models(m: Moment) -> Work | None:
-    """The first folds of other models, those that take little time first, without uncertain ones where several were of no use."""
+    """The first folds of other models, those that take little time first."""
     return first_fold(m, "it is the next model to try, and a fold takes {time}")
 
 
@@ -153,16 +153,6 @@ def useless_candidates(m: Moment) -> Work | None:
 def leftover_models(m: Moment) -> Work | None:
     """In time that nothing else can use: models that have not run."""
     return first_fold(m, "no other fit can use the time that is left", allowed=may_start_in_leftover)
-
-
-def models_near_the_ensemble(m: Moment) -> Work | None:
-    """In time that nothing else can use: new trials of models outside the ensemble that are not far behind it."""
-    near: dict[str, float] = {}
-    for name, share in shares_by_rank(m).items():
-        best = m.competition.best_of(name)
-        if m.competition.models[name].is_favored or (best is not None and m.gain(best) > -m.policy.far_behind):
-            near[name] = share
-    return next_share(m, near, "it is not far behind the ensemble, and nothing else is left to do")
 
 
 def members_beside(m: Moment) -> Work | None:
@@ -221,7 +211,6 @@ TIMED_RULES: tuple[Rule, ...] = (
     folds_ahead,
     useless_candidates,
     leftover_models,
-    models_near_the_ensemble,
     members_beside,
 )
 UNTIMED_RULES: tuple[Rule, ...] = (all_models, defaults, new_trials, trials_beside)
@@ -263,7 +252,7 @@ def _completed(m: Moment, *, improving: bool = True, only: Container[str] | None
         if not is_free and cost > policy.leader_share * m.left_of_workers:
             continue
         comes_last = not is_free and cost > affordable * m.left_of_workers
-        value = gain - policy.price_of_all_time_left * cost / m.left_of_workers if improving else gain * cost
+        value = gain if improving else gain * cost
         order = not record.is_favored, comes_last, -1 if leads else int(is_new), -value, candidate.key
         reason = _why_completed(m, candidate, gain if is_new and improving else None, cost)
         options.append((order, Work(candidate, fold, reason=reason)))
@@ -289,7 +278,7 @@ def _why_completed(m: Moment, candidate: Candidate, gain: float | None, cost: fl
         return f"its first fold is done, and {rest}"
     if gain > 0:
         return f"its first fold improves {rival} by {100 * gain:.2g} %, and {rest}"
-    return f"one fold does not show that it adds nothing to {rival}, and {rest}"
+    return f"no trial is dropped after its first fold, and {rest}"
 
 
 def _leads(m: Moment, candidate: Candidate) -> bool:

@@ -84,9 +84,8 @@ def obstacle(m: Moment, record: ModelRecord) -> str:
             return "models of its kind were of no use on this table"
     candidates = m.competition.candidates
     unknown = [n for n, trial, _ in m.running if m.is_own(n) and not candidates[n, trial].results and not trial]
-    at_risk = policy.drop_rate * (each + sum(min(m.expected(name), m.limit) for name in unknown))
     most = max(policy.dropped_share * m.total(), _trial_seconds(m))
-    if not has_prospects(m, record) and _dropped_seconds(m) + at_risk > most:
+    if not has_prospects(m, record) and _dropped_seconds(m) > most:
         return "first folds of models that were of no use have had their share of the time"
     if m.is_quick(record.name):
         return ""
