@@ -1,8 +1,9 @@
 """The tuned numbers of the scheduler, the ensemble and its calibration, and what supports them.
 
-A number that is `measured` names the results that support it. In `scheduling.json` and `selection.json`, neither half nor twice the
-number has a lower error on 14 tables, by two standard errors; these numbers were chosen by hand. `benchmarks/tests/test_policy.py`
-reads the results, and lists the numbers that have none. `benchmarks.lab.variants` and `benchmarks.lab.selection` compare policies.
+A number that is `measured` names the results that support it. These numbers were chosen by hand on a few tables; in
+`scheduling.json` and `selection.json`, neither half nor twice a number lowers the mean error on 14 tables by two standard errors.
+`benchmarks/tests/test_policy.py` reads the results, and lists the numbers that have none. `benchmarks.lab.variants` and
+`benchmarks.lab.selection` compare policies.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class KeptRun:
         test.write_csv(labeled)
         self._frame: pl.DataFrame = typed_frame(read_table(labeled, ReadOptions(delimiter=",")).frame, self.schema)
         self.test_target = encode_target(self._frame, self.schema)
-        self.target, self.folds = self.run.data.target, self.run.data.fold
+        self.target = self.run.data.target
         self.keys = [key for key, candidate in self.run.candidates.items() if candidate.is_complete]
         self._prepared: dict[tuple[str, int], Table] = {}
 

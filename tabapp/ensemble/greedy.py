@@ -25,7 +25,7 @@ from tabapp.policy import POLICY, Policy
 
 Array = npt.NDArray[Any]
 
-MAX_ROWS = 8_000
+MAX_ROWS, MAX_ROWS_OF_BAG = 20_000, 8_000
 MAX_CELLS = 80_000
 
 _TIE = 1e-12
@@ -181,7 +181,7 @@ def cross_fitted(
         raise ValueError("no candidate has finite predictions")
     candidates, codes = [np.asarray(predictions[i]) for i in usable], np.asarray(target)
     bags = Bags.of(codes, groups, seed, is_classes=candidates[0].ndim == 2)
-    rounds, rows = policy.selection_rounds, MAX_ROWS
+    rounds, rows = policy.selection_rounds, MAX_ROWS_OF_BAG
     if not is_final:
         rounds, rows = policy.interim_rounds, policy.interim_rows
     problem = _Problem(codes, metric, weight, rounds, seed, rows, policy)

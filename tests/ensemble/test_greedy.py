@@ -218,6 +218,23 @@ def test_a_candidate_whose_model_of_one_fold_is_broken_is_left_out(metric):
     assert found.score == expected.score
 
 
+@pytest.mark.parametrize("constant", [-20.0, -50.0, -100.0, -200.0])
+def test_a_broken_model_of_one_fold_does_not_raise_the_error_of_new_rows(constant):
+    """New rows get the mean of the models of five folds, of which one predicts a constant."""
+    predictions, target = regression_candidates()
+    best = target + 0.5 * (predictions[0] - target)
+    broken = np.where(np.arange(len(target)) % 5 == 3, constant, best)
+    of_new_rows = 0.8 * best + 0.2 * constant
+    found, without = (cross_fitted(each, target, "rmse") for each in ([*predictions, broken], predictions))
+    errors = [
+        metrics.score("rmse", target, blend(members, result.weights))
+        for members, result in (([*predictions, of_new_rows], found), (predictions, without))
+    ]
+    # The weights of the others differ a little, too.
+    assert errors[0] < 1.001 * errors[1]
+    assert found.weights[-1] < 0.1
+
+
 def test_a_metric_without_a_best_value_leaves_no_useful_candidate_out(monkeypatch):
     profit = metrics.Metric(
         name="profit",
