@@ -241,6 +241,4 @@ class Moment:
             return True
         cost = len(candidate.missing_folds) * self.expected_of(candidate)
         total = self.total(self.competition.models[candidate.model].device)
-        gain = self.gain(candidate)
-        # Where the ensemble has no error on the fold, no candidate can improve it there.
-        return gain == 0 or gain > self.policy.gain_of_all_time * min(1.0, cost / total)
+        return self.gain(candidate) > self.policy.gain_of_all_time * min(1.0, cost / total)

@@ -278,8 +278,6 @@ def _why_completed(m: Moment, candidate: Candidate, gain: float | None, cost: fl
         return f"its first fold is done, and {rest}"
     if gain > 0:
         return f"its first fold improves {rival} by {100 * gain:.2g} %, and {rest}"
-    if gain == 0:
-        return f"its first fold does not show whether it improves {rival}, and {rest}"
     return f"no trial is dropped after its first fold, and {rest}"
 
 

@@ -621,21 +621,6 @@ def test_a_new_trial_is_pruned_if_it_does_not_improve_the_ensemble() -> None:
     assert patient.is_behind(candidates[0]) is None
 
 
-@pytest.mark.parametrize("trial", [0, 1])
-def test_a_fold_on_which_the_ensemble_has_no_error_drops_no_candidate(trial: int) -> None:
-    scheduler = make_timed({"first": 1.0, "perfect": 1.0}, {("first", 0): 1.0}, gains={("perfect", trial): 0.0})
-    complete(scheduler, "first")
-    if trial:
-        complete(scheduler, "perfect")
-    candidate = scheduler.competition.add(Candidate("perfect", trial, {}, FOLDS))
-    finish(candidate, 0, 1.0)
-    assert scheduler.is_behind(candidate) is None
-    work = scheduler.next_work(set(), 100.0)
-    assert work is not None
-    assert (work.candidate.key, work.fold) == (("perfect", trial), 1)
-    assert "does not show whether it improves the ensemble" in work.reason
-
-
 def test_a_fit_gets_at_most_its_part_of_the_time_that_all_folds_need() -> None:
     scheduler = make_timed({"m": 100.0}, n_folds=5)
     candidate = scheduler.competition.add(Candidate("m", 0, {}, 5))
