@@ -261,7 +261,7 @@ class Board:
         score to 1, or the score itself if lower is better. It is measured on the rows of the candidate's folds.
 
         Without an ensemble, the best other candidate on these rows takes its place; infinite without that. Where the metric is
-        undefined on the rows, just as much as all time is worth.
+        undefined on the rows, or neither has an error there, just as much as all time is worth.
 
         Args:
             beside: candidates that join the ensemble first, if it has a score.

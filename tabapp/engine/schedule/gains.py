@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,6 +15,7 @@ from tabapp.models.contract import Floats
 
 MOST_ROWS = 20_000
 """Rows that a gain is measured on."""
+LEAST_ERROR = 1e-9
 SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
 """Weights of a candidate in the blends with the ensemble that measure what it adds."""
 
@@ -26,7 +29,7 @@ def gain_over(
     seed: int,
 ) -> float:
     """How much lower an error is with a prediction than with the first of the known ones, which the others join one after another,
-    as a share of that error; NaN where the metric is undefined.
+    as a share of that error; NaN where the metric is undefined, or both have no error.
 
     Args:
         known: out-of-fold predictions of all scored rows, each (rows,) or (rows, classes).
@@ -53,4 +56,7 @@ def gain_over(
         current = best_blend(added, (0.0, *SHARES))
     without, best = losses_of(np.stack([current, best_blend(stacked[-1], SHARES)]))
     offset = 1.0 if metric.greater_is_better else 0.0
-    return (without - best) / max(abs(offset + without), 1e-9)
+    error = abs(offset + without)
+    if error < LEAST_ERROR and best <= without:
+        return math.nan
+    return (without - best) / max(error, LEAST_ERROR)

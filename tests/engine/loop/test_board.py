@@ -130,13 +130,15 @@ def test_a_gain_is_the_share_of_the_error_that_the_best_blend_removes(board: Boa
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 40])
 @pytest.mark.parametrize("metric", [metric.name for metric in metrics.for_task("binary")])
-def test_a_gain_is_a_number_unless_the_metric_is_undefined(metric: str, n_rows: int) -> None:
+def test_a_gain_is_a_number_unless_the_metric_is_undefined_or_has_its_best_value(metric: str, n_rows: int) -> None:
     positive = np.zeros(n_rows, dtype=np.int64)
     positive[0] = 1
     known, added = (np.column_stack([1 - p, p]).astype(np.float32) for p in GENERATOR.random((2, n_rows)))
     scorer = cast(Any, SimpleNamespace(target=positive, weight=None))
     gain = gain_over([known], added, np.ones(n_rows, dtype=np.bool_), scorer, metric, 0)
-    assert np.isnan(gain) == np.isnan(metrics.score(metric, positive, known))
+    value = metrics.score(metric, positive, known)
+    is_best = value == (1.0 if metrics.get(metric).greater_is_better else 0.0)
+    assert np.isnan(gain) == np.isnan(value) or (is_best and np.isnan(gain))
 
 
 def test_a_gain_without_a_defined_metric_is_just_enough(board: Board, predictions: Predictions) -> None:
@@ -204,3 +206,14 @@ def test_the_best_trial_of_every_model_may_join_the_ensemble(board: Board, predi
     candidates.append(board.competition.add(Candidate("b", 0, {}, 3)))
     chosen = board_module.best_of_all_models(candidates, POLICY.ensemble_candidates)
     assert chosen == [*candidates[: POLICY.ensemble_candidates - 1], candidates[-1]]
+
+
+@pytest.mark.parametrize("metric", ["roc_auc", "accuracy"])
+def test_rows_without_an_error_say_nothing_of_a_candidate_that_has_none_either(metric: str) -> None:
+    target = np.arange(40) % 2
+    perfect, other = (np.column_stack([1 - p, p]).astype(np.float32) for p in (0.2 + 0.6 * target, 0.1 + 0.7 * target))
+    wrong = perfect[:, ::-1].copy()
+    scorer = cast(Any, SimpleNamespace(target=target, weight=None))
+    every = np.ones(40, dtype=np.bool_)
+    assert np.isnan(gain_over([perfect], other, every, scorer, metric, 0))
+    assert gain_over([wrong], perfect, every, scorer, metric, 0) == pytest.approx(1)
