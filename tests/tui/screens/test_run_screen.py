@@ -76,6 +76,12 @@ async def test_a_recorded_run_shows_its_fits_with_the_time_that_is_left():
     assert facts.then
 
 
+def test_workers_are_not_counted_once_the_run_has_ended():
+    facts = now_facts(replay(recordings.finished()), recordings.START + 200)
+    assert (facts.work, facts.n_workers) == ((), 0)
+    assert now_facts(replay(recordings.running()), recordings.START + 76).n_workers == 2
+
+
 @pytest.mark.parametrize(
     ("notes", "in_time", "said"),
     [

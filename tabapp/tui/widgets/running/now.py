@@ -70,7 +70,7 @@ def now_facts(state: RunState, now: float) -> NowFacts:
     if state.is_stopped:
         return NowFacts(work, 0, "The engine has stopped; r resumes the run.")
     if state.finished is not None or state.stage != "fitting":
-        return NowFacts(work, n_workers, RESTING.get(state.stage, ""))
+        return NowFacts(work, n_workers if work else 0, RESTING.get(state.stage, ""))
     resting = "Paused; p resumes the run." if state.paused else "" if work else "Preparing the first fits…"
     planned, running = state.planned, {fit.model for fit in fits}
     begun = {(fit.model, fit.trial, fit.fold) for fit in fits}
