@@ -26,8 +26,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import wilcoxon
+from tabapp_plugins.npt.params import NPTParams
 from tabapp_plugins.npt.plugin import NPT, sized
-from tabapp_plugins.npt.training import NPTParams
 
 from benchmarks.fits import fitted, kept, load, prepared, spread
 from benchmarks.machine import machine, report

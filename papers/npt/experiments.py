@@ -32,8 +32,8 @@ import torch
 from scipy.stats import wilcoxon
 from tabapp_plugins.npt.model import NPTModel
 from tabapp_plugins.npt.network import NPTNetwork
+from tabapp_plugins.npt.params import NPTParams
 from tabapp_plugins.npt.plugin import NPT, sized
-from tabapp_plugins.npt.training import NPTParams
 
 from benchmarks.fits import Prepared, data_folder, fitted, load, prepared, published_division, random_division
 from benchmarks.machine import RESULTS, machine, report

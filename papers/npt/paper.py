@@ -30,8 +30,8 @@ from typing import Any
 import msgspec
 import torch
 from scipy.stats import wilcoxon
+from tabapp_plugins.npt.params import NPTParams
 from tabapp_plugins.npt.plugin import sized
-from tabapp_plugins.npt.training import NPTParams
 
 from benchmarks.fits import data_folder, spread
 from benchmarks.machine import RESULTS, machine, report, write_results

@@ -30,8 +30,8 @@ from tabapp.nn.training.objective import Objective
 
 from .explaining import FromEmbedded, attention_of_target, gradients_of_attributes, maps_between_attributes
 from .network import Attributes, Entries, Memory, NPTNetwork, Predicted
+from .params import NPTParams
 from .stored_rows import NPTRows
-from .training import NPTParams
 from .uncertainty import uncertainty_of
 
 LIMIT = 10.0

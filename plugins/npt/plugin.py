@@ -27,8 +27,10 @@ from tabapp.nn.training.trainer import seed_everything
 
 from .model import NPTModel, OtherScale, SavedNPT
 from .network import Attributes, Entries, NPTNetwork, Predicted
+from .params import NPTParams
+from .steps import LEAST_BATCH_ROWS, Rows, corrupt, entry_losses, stratified_order
 from .timing import evaluated, step_seconds, time_for_predictions, within_time
-from .training import LEAST_BATCH_ROWS, NPTParams, Rows, corrupt, entry_losses, stratified_order, train_npt, train_steps
+from .training import train_npt, train_steps
 
 UNLABELED = -2
 """Stratum of the rows without a target."""

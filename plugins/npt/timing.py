@@ -6,7 +6,7 @@ import math
 
 import msgspec
 
-from .training import NPTParams
+from .params import NPTParams
 
 LEAST_STEPS, LEAST_ROWS = 20, 64
 """Where a fit has little time, batches are halved until so many steps are expected to end in time, but not below so many rows."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,13 +50,19 @@ class GraphedSteps:
         take: take one step on the (batch,) indices of some training rows, or on another tensor that differs between steps.
         device: a GPU.
         optimizer: an optimizer of torch with a fused implementation; None if `take` has no such optimizer.
+        generators: generators of the device from which steps draw, besides torch's default one.
     """
 
     def __init__(
-        self, take: Callable[[Tensor], None], device: torch.device, optimizer: torch.optim.Optimizer | None = None
+        self,
+        take: Callable[[Tensor], None],
+        device: torch.device,
+        optimizer: torch.optim.Optimizer | None = None,
+        *,
+        generators: Sequence[torch.Generator] = (),
     ) -> None:
         self._take, self._device = take, device
-        self._optimizer = optimizer
+        self._optimizer, self._generators = optimizer, generators
         self._stream = torch.cuda.Stream(device)
         self._pool = torch.cuda.graph_pool_handle()
         self._recorded: dict[int, _Recorded] = {}
@@ -116,6 +122,8 @@ class GraphedSteps:
     def _record(self, rows: Tensor) -> bool:
         """Record the step for a number of rows without taking it; False if that is not possible."""
         graph, kept = torch.cuda.CUDAGraph(), rows.clone()
+        for generator in self._generators:
+            graph.register_generator_state(generator)
         try:
             # Other threads of the process may use the GPU meanwhile.
             with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
@@ -125,9 +133,9 @@ class GraphedSteps:
             print(f"A training step cannot be recorded: {error}", file=sys.stderr)
             self.is_possible = False
             self._recorded.clear()
-            # torch leaves its generator in the state of a recording, in which it refuses to draw.
-            generator = torch.cuda.default_generators[rows.device.index]
-            generator.graphsafe_set_state(generator.clone_state())
+            # torch leaves its generators in the state of a recording, in which they refuse to draw.
+            for generator in (torch.cuda.default_generators[rows.device.index], *self._generators):
+                generator.graphsafe_set_state(generator.clone_state())
             return False
         self._recorded[len(rows)] = _Recorded(graph, kept)
         return True

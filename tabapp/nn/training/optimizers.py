@@ -18,13 +18,13 @@ class Lamb:
     is Adam's.
 
     Attributes:
-        learning_rate: can be changed between steps.
+        learning_rate: can be changed between steps; a tensor for steps that a GPU repeats from a recording.
     """
 
     def __init__(
         self,
         parameters: Iterable[nn.Parameter],
-        learning_rate: float,
+        learning_rate: float | Tensor,
         *,
         betas: tuple[float, float] = (0.9, 0.999),
         epsilon: float = 1e-6,
@@ -88,10 +88,14 @@ class Lookahead:
         slow = {f"slow.{i}": t for i, t in enumerate(self._slow)}
         return slow | self.fast.state()
 
-    @torch.no_grad()
     def step(self) -> None:
         """Take a step of the inner optimizer, and after every `n_fast` steps one of the slow weights."""
         self.fast.step()
+        self.after_fast_step()
+
+    @torch.no_grad()
+    def after_fast_step(self) -> None:
+        """Count a step that the inner optimizer has taken, and move the slow weights if it was the last of `n_fast`."""
         self.n_steps += 1
         if self.n_steps % self.n_fast == 0:
             weights: list[Tensor] = [p.detach() for p in self.fast.parameters]

@@ -85,9 +85,9 @@ def fit_guarded(
     context = make_context(task, spec, n_classes, folder)
     context.device = device
     if name == "npt":
-        from tabapp_plugins.npt import training
+        from tabapp_plugins.npt import steps
 
-        owner, method, first = training.Steps, "backward", 1
+        owner, method, first = steps.Steps, "take", 1
     elif name == "grownet":
         from tabapp_plugins import grownet
 

@@ -12,12 +12,12 @@ import numpy as np
 import optuna
 import pytest
 import torch
-from tabapp_plugins.npt import training
+from tabapp_plugins.npt import steps, training
 from tabapp_plugins.npt.model import NPTModel
 from tabapp_plugins.npt.network import Entries, Memory, NPTNetwork, Predicted
+from tabapp_plugins.npt.params import NPTParams
 from tabapp_plugins.npt.plugin import NPT, sized
 from tabapp_plugins.npt.timing import evaluated, reading_seconds, time_for_predictions, within_time
-from tabapp_plugins.npt.training import NPTParams
 
 from tabapp import metrics
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureSpec, Table
@@ -431,13 +431,13 @@ def test_a_constant_weight_of_features_replaces_the_decreasing_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: float | None, first: float, last: float
 ) -> None:
     tradeoffs: list[float] = []
-    original = training.objective
+    original = steps.objective
 
     def recorded(losses, chosen, weight, targets, tradeoff, own):
-        tradeoffs.append(tradeoff)
+        tradeoffs.append(tradeoff.item())
         return original(losses, chosen, weight, targets, tradeoff, own)
 
-    monkeypatch.setattr(training, "objective", recorded)
+    monkeypatch.setattr(steps, "objective", recorded)
     fit(made(60), made(20, 1), tmp_path, n_steps=12, feature_weight=given)
     assert len(tradeoffs) == 12
     assert tradeoffs[0] == first

@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 from tabapp_plugins.npt.network import Attributes, Entries, NPTNetwork, SelfAttentionBlock
-from tabapp_plugins.npt.training import NPTParams, corrupt, entry_losses, objective, stratified_order
+from tabapp_plugins.npt.params import NPTParams
+from tabapp_plugins.npt.steps import corrupt, entry_losses, objective, stratified_order
 
 ATTRIBUTES = Attributes(n_numeric=3, n_levels=(4, 2), targets=(2,))
 
