@@ -20,12 +20,11 @@ from tabapp.nn.layers.embeddings import FlatInput
 from tabapp.nn.layers.gather import one_hot
 from tabapp.nn.layers.linear import Linear
 from tabapp.nn.plugin import DeepPlugin, SavedModel, Sizes
-from tabapp.nn.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from tabapp.nn.training.checkpoint import Progress, Saving, load_checkpoint, save_checkpoint
 from tabapp.nn.training.objective import Objective, target_of
 from tabapp.nn.training.params import batch_size_for
 from tabapp.nn.training.stopping import criterion
 from tabapp.nn.training.trainer import (
-    CHECKPOINT_SECONDS,
     Training,
     batches,
     inputs,
@@ -243,7 +242,7 @@ def grow(
         stage, best_stage, best_loss = resumed.epoch, resumed.best_epoch, resumed.best_loss
         seconds_before = resumed.seconds
         network.n_grown = stage
-    started = saved_at = time.monotonic()
+    started, saving = time.monotonic(), Saving()
     while stage < params.n_learners and stage - best_stage <= params.patience:
         boosting.stage(stage)
         stage += 1
@@ -255,9 +254,7 @@ def grow(
                 best[name].copy_(t)
         if context.seconds_left() <= 0:
             break
-        now = time.monotonic()
-        if now - saved_at > CHECKPOINT_SECONDS:
-            saved_at = now
+        if saving.is_due():
             progress = Progress(
                 epoch=stage,
                 best_epoch=best_stage,
@@ -265,9 +262,10 @@ def grow(
                 n_steps=0,
                 planned_epochs=params.n_learners,
                 chunk=0,
-                seconds=seconds_before + now - started,
+                seconds=seconds_before + time.monotonic() - started,
             )
-            save_checkpoint(context.folder, state, stateless, progress)
+            with saving.timed():
+                save_checkpoint(context.folder, state, stateless, progress)
         context.report(stage, metrics.score(context.metric, target_of(valid), prediction, valid.weight))
     network.load_state_dict(best)
     network.learners = network.learners[:best_stage]

@@ -67,13 +67,22 @@ def events_of_run(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def fits_of_events(events: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None, float, float]]:
-    """The fits that ended: names, devices, and seconds of the run at which they began and ended, from which the priors of
-    `Plugin.cost` can be checked."""
+def fits_of_events(
+    events: Sequence[Mapping[str, Any]],
+) -> list[tuple[str, str | None, float, float, float | None, float]]:
+    """The fits that ended: names, devices, seconds of the run at which they began and ended, the seconds that they were expected to
+    take, and their scores, from which the priors of `Plugin.cost` and the order of models can be checked."""
     begun = {event["fit"]: event for event in events if event["ev"] == "fit.started"}
     ended = [event for event in events if event["ev"] == "fit.finished" and event["fit"] in begun]
     return [
-        (event["fit"], begun[event["fit"]].get("device"), begun[event["fit"]]["elapsed"], event["elapsed"])
+        (
+            event["fit"],
+            (start := begun[event["fit"]]).get("device"),
+            start["elapsed"],
+            event["elapsed"],
+            start.get("seconds"),
+            event["score"],
+        )
         for event in ended
     ]
 

@@ -35,15 +35,15 @@ def test_facts_of_events() -> None:
 
 def test_fits_of_events() -> None:
     events: list[dict[str, Any]] = [
-        {"ev": "fit.started", "elapsed": 2.0, "fit": "mlp-0000-f0", "device": "cuda:0"},
+        {"ev": "fit.started", "elapsed": 2.0, "fit": "mlp-0000-f0", "device": "cuda:0", "seconds": 6.0},
         {"ev": "fit.started", "elapsed": 3.0, "fit": "lightgbm-0000-f0"},
         {"ev": "fit.started", "elapsed": 4.0, "fit": "xgboost-0000-f0", "device": "cpu"},
-        {"ev": "fit.finished", "elapsed": 5.0, "fit": "lightgbm-0000-f0"},
-        {"ev": "fit.finished", "elapsed": 7.5, "fit": "mlp-0000-f0"},
+        {"ev": "fit.finished", "elapsed": 5.0, "fit": "lightgbm-0000-f0", "score": 0.8},
+        {"ev": "fit.finished", "elapsed": 7.5, "fit": "mlp-0000-f0", "score": 0.7},
     ]
     assert devices.fits_of_events(events) == [
-        ("lightgbm-0000-f0", None, 3.0, 5.0),
-        ("mlp-0000-f0", "cuda:0", 2.0, 7.5),
+        ("lightgbm-0000-f0", None, 3.0, 5.0, None, 0.8),
+        ("mlp-0000-f0", "cuda:0", 2.0, 7.5, 6.0, 0.7),
     ]
 
 

@@ -23,7 +23,7 @@ def step_seconds(params: NPTParams, n_attributes: int, rows: int, device: str) -
     d, e, pairs = n_attributes, params.d_embedding, params.n_layers // 2
     h = d * e
     flops = 6 * rows * pairs * 13 * (h * h + d * e * e) + 12 * rows * pairs * (rows * h + d * d * e)
-    speed, launch = (3e13, 2e-2) if device.startswith("cuda") else (1e11, 1e-2)
+    speed, launch = (5e13, 4e-3) if device.startswith("cuda") else (1e11, 1e-2)
     return flops / speed + launch
 
 

@@ -6,10 +6,10 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from tabapp.models.contract import FitContext
-from tabapp.nn.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from tabapp.nn.training.trainer import CHECKPOINT_SECONDS
+from tabapp.nn.training.checkpoint import Progress, Saving, load_checkpoint, save_checkpoint
 
 from .network import NPTNetwork
 from .params import NPTParams
@@ -50,14 +50,14 @@ def train_npt(
         torch.OutOfMemoryError: not even `LEAST_BATCH_ROWS` rows fit.
     """
     steps = Steps(network, rows, params, context)
-    pace = _Pace(context, params.n_steps)
+    pace = Pace(context, params.n_steps)
     n_fast = steps.optimizer.n_fast
     every = max(1, round(params.n_steps / params.n_evaluations / n_fast)) * n_fast
     weights = dict(network.state_dict())
     best = {name: t.clone() for name, t in weights.items()}
     best_loss, best_step = math.inf, 0
     state = {"network": weights, "best": best, "moments": steps.optimizer.state(), "order": steps.state}
-    started = saved_at = time.monotonic()
+    started, saving = time.monotonic(), Saving()
     seconds_before = 0.0
     if resumed := load_checkpoint(context.folder, state, None):
         best_loss, best_step, seconds_before = resumed.best_loss, resumed.best_epoch, resumed.seconds
@@ -78,9 +78,7 @@ def train_npt(
             if context.seconds_left() > 0:
                 context.report(steps.n_steps, score)
                 pace.plan(steps.n_steps)
-            now = time.monotonic()
-            if now - saved_at > CHECKPOINT_SECONDS and not last:
-                saved_at = now
+            if saving.is_due() and not last:
                 progress = Progress(
                     epoch=steps.n_steps,
                     best_epoch=best_step,
@@ -88,10 +86,11 @@ def train_npt(
                     n_steps=steps.n_steps,
                     planned_epochs=pace.n_steps,
                     chunk=steps.batch_rows,
-                    seconds=seconds_before + now - started,
+                    seconds=seconds_before + time.monotonic() - started,
                 )
-                steps.note_random_state()
-                save_checkpoint(context.folder, state, None, progress)
+                with saving.timed():
+                    steps.note_random_state()
+                    save_checkpoint(context.folder, state, None, progress)
         if last:
             break
     network.load_state_dict(best)
@@ -119,31 +118,39 @@ def train_steps(
     network.eval()
 
 
-class _Pace:
-    """Plans the number of steps within the deadline."""
+class Timed(Protocol):
+    """What has a deadline."""
 
-    def __init__(self, context: FitContext, n_steps: int) -> None:
+    def seconds_left(self) -> float: ...
+
+
+class Pace:
+    """Plans the number of steps within the deadline, from the time of the last steps: the first ones load libraries, and on a GPU a
+    few later ones are recorded. Until the first evaluation, it looks after 2, 4, 8, ... steps."""
+
+    def __init__(self, context: Timed, n_steps: int) -> None:
         self.n_steps = self._wanted = n_steps
         self._context = context
-        self._seconds_at_start = context.seconds_left()
-        self._first = 0
-        self._looks = (2, 10, 30)
+        self._first = self._seen = 0
+        self._left = context.seconds_left()
 
     def resume(self, step: int, planned: int) -> None:
         """Continue after the steps of a checkpoint."""
-        self._first, self.n_steps = step, planned
-        self._looks = tuple(step + look for look in self._looks)
+        self._first = self._seen = step
+        self.n_steps = planned
 
     def after(self, step: int) -> bool:
         """Return True if this step was the last one."""
-        if step in self._looks:
+        n_taken = step - self._first
+        if n_taken & (n_taken - 1) == 0:
             self.plan(step)
         return step >= self.n_steps or self._context.seconds_left() <= 0
 
     def plan(self, step: int) -> None:
         """Limit the planned steps to those that the time allows."""
         left = self._context.seconds_left()
-        if math.isfinite(left):
-            seconds_per_step = (self._seconds_at_start - left) / (step - self._first)
+        if math.isfinite(left) and step - self._first > 1:
+            seconds_per_step = (self._left - left) / (step - self._seen)
             affordable = step + max(1, int(SPARE_TIME * left / max(seconds_per_step, 1e-6)))
             self.n_steps = min(self._wanted, affordable)
+        self._left, self._seen = left, step

@@ -131,7 +131,9 @@ class Conductor:
             refuse=self._refuse,
             stacks=not pooled,
         )
-        self._orders = Orders(folder, plan, executor, self._placement, self._plugins, self._libraries_of, emit)
+        self._orders = Orders(
+            folder, plan, executor, self._placement, self._slots, self._plugins, self._libraries_of, emit
+        )
         self._running = self._orders.running
         self._ask_again_at, self._asked_selections = 0.0, 0
         self.ended_by: str = ""

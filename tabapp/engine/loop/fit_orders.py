@@ -13,6 +13,8 @@ from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.fit.executors import Executor
 from tabapp.engine.fit.jobs import Companion, FitJob
 from tabapp.engine.machine.admission import Need
+from tabapp.engine.machine.devices import CPU, device_class
+from tabapp.engine.machine.slots import Slots
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.schedule.placement import Placement
 from tabapp.engine.schedule.work import Fold, Work
@@ -29,6 +31,7 @@ class Running:
     work: Work
     seconds_started: float
     need: Need
+    n_threads: int
     pruned: bool = False
 
 
@@ -59,11 +62,13 @@ class Orders:
         plan: Plan,
         executor: Executor,
         placement: Placement,
+        slots: Slots,
         plugins: Mapping[str, Plugin],
         libraries_of: Callable[[Plugin], Libraries],
         emit: Callable[[ev.Event], None],
     ) -> None:
         self._run, self.plan, self.executor, self.placement = str(folder.path), plan, executor, placement
+        self._slots = slots
         self._plugins, self._libraries_of, self.emit = plugins, libraries_of, emit
         self.running: dict[str, Running] = {}
 
@@ -72,8 +77,12 @@ class Orders:
         need = self.placement.need(work)
         plugin = self._plugins[work.candidate.model]
         job = job_of(work, self.plan, self._run, plugin, self._libraries_of(plugin), deadlines, need)
+        # Without a time limit, no fit depends on others.
+        if deadlines is not None and device_class(work.device) == CPU and not self.executor.waits_for_memory:
+            taken = [each.n_threads for each in self.running.values() if device_class(each.need.device) == CPU]
+            job = msgspec.structs.replace(job, n_threads=self._slots.threads(taken))
         pid = self.executor.submit(job)
-        self.running[job.fit] = Running(work, time.monotonic(), need)
+        self.running[job.fit] = Running(work, time.monotonic(), need, job.n_threads)
         for candidate, fold in work.fits:
             self.emit(start_of(work, candidate, fold, pid, seconds))
 

@@ -36,6 +36,17 @@ class Slots:
         """Fits at the same time on the cores, beside so many on GPUs."""
         return max(1, self._workers - -(-n_on_gpus // self._n_threads))
 
+    def threads(self, taken: Sequence[int]) -> int:
+        """Threads of the next fit on the cores. The slots of GPUs take the cores of a fit and need one each; the others are shared.
+
+        Args:
+            taken: threads of each fit in progress on the cores.
+        """
+        n_fits = self.on_cores(self.on_gpus)
+        spare = max(0, self._workers * self._n_threads - self.on_gpus - n_fits * self._n_threads)
+        left = spare - sum(max(0, n - self._n_threads) for n in taken)
+        return self._n_threads + max(0, min(left, -(-spare // n_fits)))
+
     def of(self, device: str) -> int:
         """Fits at the same time on the devices of a class, if both classes have enough to do."""
         return self.on_cores(self.on_gpus) if device == CPU else self.on_gpus

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,29 @@ from tabapp.files import write_bytes
 
 FILE = "checkpoint.safetensors"
 FORMAT = "1"
+CHECKPOINT_SECONDS = 20.0
+"""Least training seconds between two checkpoints."""
+SAVING_SHARE = 0.05
+"""Most of the time that goes into writing them. The state of a network with 168 million weights takes 3.4 GB."""
+
+
+class Saving:
+    """When a training loop writes checkpoints. A kill costs at most the time since the last one."""
+
+    def __init__(self) -> None:
+        self._ended, self._took = time.monotonic(), 0.0
+
+    def is_due(self) -> bool:
+        """Whether the time has come for the next checkpoint."""
+        return time.monotonic() - self._ended > max(CHECKPOINT_SECONDS, self._took / SAVING_SHARE)
+
+    @contextmanager
+    def timed(self) -> Generator[None]:
+        """Around writing a checkpoint."""
+        began = time.monotonic()
+        yield
+        self._ended = time.monotonic()
+        self._took = self._ended - began
 
 
 class Progress(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

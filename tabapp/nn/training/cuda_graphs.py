@@ -8,6 +8,7 @@ than the GPU to compute them. A graph records the operations of a step once and 
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,13 +19,25 @@ from torch import Tensor
 
 EAGER_STEPS = 3
 """Steps of a number of rows before its graph is recorded: they create the optimizer's state and constants of the network."""
-STEPS_AHEAD = 32
-"""Steps after which the host waits for those before them, so that it notices the deadline in time."""
+STEPS_AHEAD, SECONDS_AHEAD = 32, 0.1
+"""Most steps, and about the most seconds of steps, that the host starts before it waits for those before them, so that it notices
+the deadline in time."""
 
 
 def can_record(device: torch.device) -> bool:
     """Whether steps on a device can be recorded. Numbers that change between steps are then tensors."""
     return device.type == "cuda"
+
+
+def steps_ahead(n_steps: int, seconds: float) -> int:
+    """Steps that the host may start before it waits again.
+
+    Args:
+        n_steps: those before the last wait.
+        seconds: that they took.
+    """
+    most = int(SECONDS_AHEAD * n_steps / max(seconds, 1e-9))
+    return max(1, min(STEPS_AHEAD, 2 * n_steps, most))
 
 
 def is_recording(device: torch.device) -> bool:
@@ -67,7 +80,8 @@ class GraphedSteps:
         self._pool = torch.cuda.graph_pool_handle()
         self._recorded: dict[int, _Recorded] = {}
         self._n_seen = Counter[int]()
-        self._n_replayed = 0
+        self._n_replayed = self._n_waited = 0
+        self._ahead, self._waited_at = 1, time.monotonic()
         self._reached = torch.cuda.Event()
         self.is_possible = True
         self._rates: list[Tensor] = []
@@ -92,14 +106,21 @@ class GraphedSteps:
         recorded.rows.copy_(rows)
         recorded.graph.replay()
         self._n_replayed += 1
-        if self._n_replayed % STEPS_AHEAD == 0:
-            self._reached.synchronize()
-            self._reached.record(torch.cuda.current_stream(self._device))
+        if self._n_replayed - self._n_waited >= self._ahead:
+            self._wait()
 
     @property
     def n_replayed(self) -> int:
         """Number of steps that were started as a graph."""
         return self._n_replayed
+
+    def _wait(self) -> None:
+        """Wait for the steps before the last ones."""
+        self._reached.synchronize()
+        self._reached.record(torch.cuda.current_stream(self._device))
+        now = time.monotonic()
+        self._ahead = steps_ahead(self._n_replayed - self._n_waited, now - self._waited_at)
+        self._n_waited, self._waited_at = self._n_replayed, now
 
     def _groups(self) -> list[dict[str, Any]]:
         return [] if self._optimizer is None else self._optimizer.param_groups

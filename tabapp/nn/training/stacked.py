@@ -8,7 +8,6 @@ except that dropout, and on a GPU also the order of rows and the choice of unsee
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from math import prod
 
@@ -20,6 +19,7 @@ from tabapp import metrics
 from tabapp.models.contract import FitStopped
 from tabapp.nn.layers.dropout import Dropout
 from tabapp.nn.layers.mapped import mapping
+from tabapp.nn.training.checkpoint import Saving
 from tabapp.nn.training.cuda_graphs import GraphedSteps, can_record
 from tabapp.nn.training.group_checkpoint import GroupProgress, load_group, restore_random_numbers, save_group
 from tabapp.nn.training.members import Member, groups_of
@@ -29,7 +29,7 @@ from tabapp.nn.training.stacked_adamw import Coefficients, StackedAdamW
 from tabapp.nn.training.stacked_losses import StackedLosses
 from tabapp.nn.training.stacked_rows import StackedRows
 from tabapp.nn.training.stopping import criterion
-from tabapp.nn.training.trainer import CHECKPOINT_SECONDS, Training, inputs, train_epochs, train_network
+from tabapp.nn.training.trainer import Training, inputs, train_epochs, train_network
 
 
 def train_members(members: Sequence[Member]) -> None:
@@ -204,7 +204,7 @@ class Group:
             torch.OutOfMemoryError: a step of all members does not fit.
         """
         epoch = self._resume()
-        saved_at = time.monotonic()
+        saving = Saving()
         while self.members:
             is_complete = self.run_epoch()
             # Those of the epoch before, while the device computes this one.
@@ -212,10 +212,10 @@ class Group:
             epoch += 1
             self._judge(epoch, reports=is_complete)
             self._end(epoch, is_over=not is_complete)
-            if self.members and time.monotonic() - saved_at > CHECKPOINT_SECONDS:
-                saved_at = time.monotonic()
+            if self.members and saving.is_due():
                 self._report()
-                self._save(epoch)
+                with saving.timed():
+                    self._save(epoch)
         self._report()
         for member in self._everyone:
             member.network.eval()

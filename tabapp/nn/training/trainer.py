@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from tabapp import metrics
 from tabapp.features.arrays import MISSING, UNSEEN, Table
 from tabapp.models.contract import FitContext
-from tabapp.nn.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from tabapp.nn.training.checkpoint import Progress, Saving, load_checkpoint, save_checkpoint
 from tabapp.nn.training.cuda_graphs import GraphedSteps, can_record, is_recording
 from tabapp.nn.training.memory import is_out_of_memory, prediction_rows, step_rows
 from tabapp.nn.training.method import TrainingMethod
@@ -25,8 +25,6 @@ from tabapp.nn.training.objective import Objective, target_of, weights_of
 from tabapp.nn.training.params import TrainingParams, batch_size_for
 from tabapp.nn.training.stopping import criterion
 
-CHECKPOINT_SECONDS = 20.0
-"""Training seconds between two checkpoints: what a kill costs at most, far more than writing one takes."""
 PLANNED_SHARE = 0.95
 """Of the time left, for schedules: epochs do not all take the same time."""
 
@@ -337,14 +335,14 @@ def train_epochs(
     if resumed := load_checkpoint(context.folder, state, steps.optimizer):
         epoch = resumed.epoch
         steps.resume(resumed)
-    saved_at = time.monotonic()
+    saving = Saving()
     while epoch < n_epochs:
         epoch += 1
         if not steps.run_epoch(planned_epochs, context):
             break
-        if time.monotonic() - saved_at > CHECKPOINT_SECONDS:
-            saved_at = time.monotonic()
-            save_checkpoint(context.folder, state, steps.optimizer, steps.progress(epoch, planned_epochs))
+        if saving.is_due():
+            with saving.timed():
+                save_checkpoint(context.folder, state, steps.optimizer, steps.progress(epoch, planned_epochs))
     if steps.average:
         steps.average.swap()
     network.eval()
@@ -381,7 +379,7 @@ def train_network(
     patience = params.max_epochs if params.patience is None else params.patience
 
     state = steps.state(learned) | {"best": best}
-    started = saved_at = time.monotonic()
+    started, saving = time.monotonic(), Saving()
     seconds_before = 0.0
     if resumed := load_checkpoint(context.folder, state, steps.optimizer):
         epoch, best_epoch, best_loss = resumed.epoch, resumed.best_epoch, resumed.best_loss
@@ -401,16 +399,15 @@ def train_network(
         epoch += 1
         if not is_complete:
             break
-        now = time.monotonic()
-        seconds = seconds_before + now - started
+        seconds = seconds_before + time.monotonic() - started
         if method.scheduled:
             # Annealing helps only if it completes, so it is planned to end before the deadline.
             left = context.seconds_left() * PLANNED_SHARE / (seconds / epoch)
             planned = int(min(planned, epoch + max(left, 1)))
-        if now - saved_at > CHECKPOINT_SECONDS:
-            saved_at = now
+        if saving.is_due():
             progress = steps.progress(epoch, planned, best_epoch=best_epoch, best_loss=best_loss, seconds=seconds)
-            save_checkpoint(context.folder, state, steps.optimizer, progress)
+            with saving.timed():
+                save_checkpoint(context.folder, state, steps.optimizer, progress)
         context.report(epoch, metrics.score(context.metric, target_of(valid), prediction, valid.weight))
 
     with torch.no_grad():

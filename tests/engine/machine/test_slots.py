@@ -51,3 +51,25 @@ def test_the_gpus_of_a_cluster_have_one_name() -> None:
     assert (slots.of("cuda"), slots.of("cpu")) == (3, 15)
     assert slots.free_gpus([A, A]) == [A]
     assert slots.free_gpus([A, A, A]) == []
+
+
+@pytest.mark.parametrize(
+    ("workers", "n_threads", "gpus", "threads"),
+    [
+        (4, 2, [], [2, 2, 2, 2]),
+        (4, 2, [A], [3, 2, 2]),
+        (4, 4, [A], [5, 5, 5]),
+        (4, 1, [A], [1, 1, 1]),
+        (8, 4, [A, B], [5, 5, 4]),
+    ],
+)
+def test_fits_share_the_cores_that_the_slots_of_gpus_leave(
+    workers: int, n_threads: int, gpus: list[str], threads: list[int]
+) -> None:
+    slots, taken = Slots(workers, n_threads, gpus), list[int]()
+    for _ in range(slots.of("cpu")):
+        taken.append(slots.threads(taken))
+    assert taken[: len(threads)] == threads
+    assert sum(taken) + len(gpus) == workers * n_threads or not gpus
+    # A fit that ends returns what it had.
+    assert slots.threads(taken[1:]) == taken[0]

@@ -125,6 +125,18 @@ def test_the_average_with_a_recorded_share_is_the_same() -> None:
     torch.testing.assert_close(averages[1], averages[0])
 
 
+def test_the_host_starts_few_steps_ahead_where_they_are_long() -> None:
+    def windows(seconds_per_step: float) -> list[int]:
+        found = [1]
+        for _ in range(9):
+            found.append(cuda_graphs.steps_ahead(found[-1], found[-1] * seconds_per_step))
+        return found
+
+    assert windows(1e-4) == [1, 2, 4, 8, 16, 32, 32, 32, 32, 32]
+    assert windows(0.012)[-1] == 8
+    assert windows(1.0) == [1] * 10
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
 # Rounding errors grow faster in a retrieval network: `test_retrieval` compares shorter fits.

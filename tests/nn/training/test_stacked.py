@@ -20,6 +20,7 @@ from tabapp.models.contract import FitStopped, GroupFit
 from tabapp.nn import plugin as plugin_module
 from tabapp.nn.layers.dropout import AlphaDropout, Dropout
 from tabapp.nn.training import stacked, stacked_losses, stacked_rows, trainer
+from tabapp.nn.training.checkpoint import Saving
 from tabapp.nn.training.method import TrainingMethod
 from tabapp.nn.training.objective import Objective, target_of
 from tabapp.nn.training.stopping import criterion
@@ -380,7 +381,7 @@ class Killed(Exception):
 
 
 def test_a_killed_group_resumes_with_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacked, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(Saving, "is_due", lambda self: True)
     options: dict[str, Any] = {
         "rates": (0.3, 3e-3, 1e-5),
         "patience": 1,
@@ -418,7 +419,7 @@ def test_a_killed_group_resumes_with_the_same_result(tmp_path: Path, monkeypatch
 
 
 def test_a_checkpoint_of_another_group_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacked, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(Saving, "is_due", lambda self: True)
     registry.get("mlp").fit_group(fits_of("mlp", tmp_path, max_epochs=3, widths=(16,)))
     steps: list[int] = []
     fits = fits_of("mlp", tmp_path, rates=RATES[:2], max_epochs=3, widths=(16,))

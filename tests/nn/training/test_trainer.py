@@ -18,7 +18,7 @@ from tabapp.nn.layers.dropout import Dropout
 from tabapp.nn.layers.precision import has_fast_bfloat16
 from tabapp.nn.plugin import Sizes
 from tabapp.nn.training import trainer
-from tabapp.nn.training.checkpoint import FILE, Progress, save_checkpoint
+from tabapp.nn.training.checkpoint import FILE, Progress, Saving, save_checkpoint
 from tabapp.nn.training.method import TrainingMethod
 from tabapp.nn.training.objective import Objective
 from tabapp.nn.training.params import batch_size_for
@@ -197,7 +197,7 @@ def test_killed_fit_resumes_with_the_same_result(
     params = MLPParams(max_epochs=8, average_decay=average_decay, dropout=0.2)
     (tmp_path / "whole").mkdir()
     expected, _, _, whole = train_small(tmp_path / "whole", params=params)
-    monkeypatch.setattr(trainer, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(Saving, "is_due", lambda self: True)
     seen: list[int] = []
 
     def stop_after_three(step: int, value: float) -> None:
@@ -224,7 +224,7 @@ def test_a_fit_with_a_given_number_of_epochs_resumes_with_the_same_result(
 ) -> None:
     table, spec, n_classes = make_table("regression", n_rows=100)
     params = MLPParams(average_decay=0.9, dropout=0.2)
-    monkeypatch.setattr(trainer, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(Saving, "is_due", lambda self: True)
     seen: list[int] = []
     run_epoch = trainer.Steps.run_epoch
 
@@ -257,7 +257,7 @@ def test_a_fit_with_a_given_number_of_epochs_resumes_with_the_same_result(
 
 @pytest.mark.parametrize("damage", ["truncated", "other network"])
 def test_incompatible_checkpoint_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
-    monkeypatch.setattr(trainer, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(Saving, "is_due", lambda self: True)
     params = MLPParams(max_epochs=2)
     expected, *_ = train_small(tmp_path, params=params)
     file = tmp_path / FILE

@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 import pytest
 import torch
-from tabapp_plugins import grownet
 from tabapp_plugins.grownet import (
     Boosting,
     GrowNet,
@@ -26,6 +25,7 @@ from torch import Tensor, nn
 from tabapp.features.arrays import Table
 from tabapp.models.contract import FitStopped
 from tabapp.nn.plugin import Sizes
+from tabapp.nn.training.checkpoint import Saving
 from tabapp.nn.training.objective import Objective
 from tabapp.nn.training.trainer import batches
 from tabapp.task import Task
@@ -224,7 +224,7 @@ def test_learners_up_to_the_best_stage_are_kept(tmp_path: Path) -> None:
 
 
 def test_resumes_from_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grownet, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(Saving, "is_due", lambda self: True)
     table, spec, n_classes = make_table("multiclass", n_rows=200)
     train, valid = table.take(slice(0, 150)), table.take(slice(150, None))
     params = GrowNetParams(n_learners=5, stage_epochs=2)

@@ -12,7 +12,7 @@ import numpy as np
 import optuna
 import pytest
 import torch
-from tabapp_plugins.npt import steps, training
+from tabapp_plugins.npt import steps
 from tabapp_plugins.npt.model import NPTModel
 from tabapp_plugins.npt.network import Entries, Memory, NPTNetwork, Predicted
 from tabapp_plugins.npt.params import NPTParams
@@ -22,6 +22,7 @@ from tabapp_plugins.npt.timing import evaluated, reading_seconds, time_for_predi
 from tabapp import metrics
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureSpec, Table
 from tabapp.models.contract import Shape
+from tabapp.nn.training.checkpoint import Saving
 from tests.plugins.tables import make_context
 
 SPEC = FeatureSpec(numeric=("a", "b", "c"), categorical=("k",), cardinalities=(5,), sources=("a", "b", "c", "k"))
@@ -332,7 +333,7 @@ def test_a_killed_fit_resumes_with_the_same_result(
         (tmp_path / name).mkdir()
     params = sized("mini", 5, d_embedding=8, n_layers=2, n_heads=2, learning_rate=1e-2, **changes)
     expected = NPT().fit(train, valid, params, make_context("regression", SPEC, 1, tmp_path / "whole"))
-    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(Saving, "is_due", lambda self: True)
     steps: list[int] = []
 
     def kill_at_the_third_report(step: int, score: float) -> None:

@@ -1,4 +1,4 @@
-"""NPT's training steps on a GPU, which repeats them from a recording."""
+"""NPT's training steps in a limited time, and on a GPU, which repeats them from a recording."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import torch
 from tabapp_plugins.npt import steps
 from tabapp_plugins.npt.plugin import NPT, sized
+from tabapp_plugins.npt.training import SPARE_TIME, Pace
 
 from tabapp.nn.training import cuda_graphs
 from tests.plugins.tables import make_context, make_table
@@ -25,6 +26,38 @@ def prediction_of(task: Any, folder: Path, **changes: Any) -> np.ndarray:
     context.device = "cuda:0"
     valid = table.take(slice(200, None))
     return NPT().fit(table.take(slice(0, 200)), valid, params, context).predict(valid)
+
+
+class Countdown:
+    """A fit with some seconds left."""
+
+    left = 100.0
+
+    def seconds_left(self) -> float:
+        return self.left
+
+
+def test_a_slow_first_step_does_not_end_training() -> None:
+    context = Countdown()
+    pace, planned = Pace(context, 5_000), list[int]()
+    for step in range(1, 65):
+        context.left -= 20.0 if step == 1 else 0.02
+        assert not pace.after(step)
+        planned.append(pace.n_steps)
+    # About 80 s are left for steps of 0.02 s.
+    assert planned[1:] == pytest.approx([2 + SPARE_TIME * 80.0 / 0.02] * 63, rel=0.02)
+
+
+def test_long_steps_are_planned_from_the_second_on() -> None:
+    context = Countdown()
+    pace, step = Pace(context, 5_000), 0
+    while True:
+        step += 1
+        context.left -= 4.0
+        if pace.after(step):
+            break
+    assert step == pace.n_steps
+    assert 0 < context.left < (1 - SPARE_TIME) * 100.0 + 4.0
 
 
 @pytest.mark.gpu

@@ -13,7 +13,7 @@ from tabapp_plugins.tabr import TabR, TabRMethod, TabRNetwork, TabRParams
 
 from tabapp.nn.layers import embeddings
 from tabapp.nn.plugin import Sizes
-from tabapp.nn.training import trainer
+from tabapp.nn.training.checkpoint import Saving
 from tabapp.nn.training.objective import Objective
 from tests.nn.training.test_synchronization import NoWaiting
 from tests.plugins.tables import make_context, make_table
@@ -160,7 +160,7 @@ def test_a_killed_fit_resumes_with_its_neighbors(tmp_path: Path, monkeypatch: py
     for name in ("whole", "cut"):
         (tmp_path / name).mkdir()
     expected = TabR().fit(train, valid, params, make_context("regression", spec, n_classes, tmp_path / "whole"))
-    monkeypatch.setattr(trainer, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(Saving, "is_due", lambda self: True)
     epochs: list[int] = []
 
     def kill(step: int, score: float) -> None:
