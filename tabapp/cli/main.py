@@ -63,15 +63,20 @@ Examples:
 EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"  {code.value:<4}{code.meaning}" for code in ExitCode)
 
 
-def _check_command(word: str) -> None:
-    """Reject a misspelled command, which would otherwise be read as a missing file.
+def _check_command(word: str, rest: list[str]) -> None:
+    """Reject an unknown command, which would otherwise be read as a missing file: a misspelled one, or one before another argument.
 
     Raises:
-        UsageError: names the nearest command.
+        UsageError: names the nearest command, or says where the commands are listed.
     """
-    hint = did_you_mean(word, set(COMMANDS) - {DEFAULT}) if re.fullmatch("[a-z]+", word) else ""
-    if hint and not Path(word).exists():
+    if not re.fullmatch("[a-z]+", word) or Path(word).exists():
+        return
+    if hint := did_you_mean(word, set(COMMANDS) - {DEFAULT}):
         raise UsageError(f"There is no command and no file {word!r}{hint}")
+    if rest and not rest[0].startswith("-"):
+        raise UsageError(
+            f"There is no command {word!r}; `tabapp --help` lists the commands, and `tabapp DATA` opens a table."
+        )
 
 
 class DefaultGroup(click.Group):
@@ -92,7 +97,7 @@ class DefaultGroup(click.Group):
             args = [DEFAULT]
         if args and args[0] not in COMMANDS and args[0] not in ("--help", "-h", "--version"):
             if not ctx.resilient_parsing:
-                _check_command(args[0])
+                _check_command(args[0], args[1:])
             args = [DEFAULT, *args]
         return super().parse_args(ctx, args)
 
@@ -197,7 +202,13 @@ def usage_sentence(error: click.UsageError) -> str:
         known = [name for parameter in error.ctx.command.params for name in parameter.opts] if error.ctx else []
         hint = did_you_mean(error.option_name, known) or "; `tabapp --help` lists the options."
         return f"There is no option {error.option_name}{hint}"
-    return " ".join(error.format_message().split())
+    sentence = " ".join(error.format_message().split())
+    if error.ctx is not None and (extra := re.fullmatch(r"Got unexpected extra arguments? \((.*)\)\.?", sentence)):
+        name = error.ctx.command.name
+        if name == DEFAULT:
+            return f"A run trains on one table, but got {extra[1]} as well. Join the files first, or use --test for test rows."
+        return f"`tabapp {name}` does not take {extra[1]} as well; `tabapp {name} --help` lists its arguments."
+    return sentence
 
 
 def run_command_line(arguments: list[str]) -> int:
