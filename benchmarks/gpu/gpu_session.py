@@ -48,6 +48,12 @@ class Step:
 
 GPU_TESTS = "tests/nn tests/engine tests/plugins tests/test_gpus.py"
 STEPS = (
+    Step(
+        "tuned",
+        "papers.ft_transformer_tuned --full --device {device}:0 --processes 10 --data {data} --seconds {seconds}",
+        60,
+        540,
+    ),
     Step("tests", f"pytest -q -n 8 -m gpu --timeout 100 {GPU_TESTS}", 60, 120),
     *(
         Step(
@@ -76,12 +82,6 @@ STEPS = (
         400,
         540,
         False,
-    ),
-    Step(
-        "tuned",
-        "papers.ft_transformer_tuned --full --device {device}:0 --processes 6 --data {data} --seconds {seconds}",
-        60,
-        540,
     ),
 )
 OUTPUTS = {"stacked": "stacked_trials_gpu", "ft_transformer": "ft_transformer_speed_gpu"}
