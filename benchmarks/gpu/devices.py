@@ -75,15 +75,8 @@ def fits_of_events(
     begun = {event["fit"]: event for event in events if event["ev"] == "fit.started"}
     ended = [event for event in events if event["ev"] == "fit.finished" and event["fit"] in begun]
     return [
-        (
-            event["fit"],
-            (start := begun[event["fit"]]).get("device"),
-            start["elapsed"],
-            event["elapsed"],
-            start.get("seconds"),
-            event["score"],
-        )
-        for event in ended
+        (end["fit"], start.get("device"), start["elapsed"], end["elapsed"], start.get("seconds"), end["score"])
+        for start, end in ((begun[event["fit"]], event) for event in ended)
     ]
 
 

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from tabapp.models.contract import FitContext
 from tabapp.nn.training.checkpoint import Progress, Saving, load_checkpoint, save_checkpoint
@@ -50,7 +49,7 @@ def train_npt(
         torch.OutOfMemoryError: not even `LEAST_BATCH_ROWS` rows fit.
     """
     steps = Steps(network, rows, params, context)
-    pace = Pace(context, params.n_steps)
+    pace = Pace(context.seconds_left, params.n_steps)
     n_fast = steps.optimizer.n_fast
     every = max(1, round(params.n_steps / params.n_evaluations / n_fast)) * n_fast
     weights = dict(network.state_dict())
@@ -118,39 +117,37 @@ def train_steps(
     network.eval()
 
 
-class Timed(Protocol):
-    """What has a deadline."""
-
-    def seconds_left(self) -> float: ...
-
-
 class Pace:
-    """Plans the number of steps within the deadline, from the time of the last steps: the first ones load libraries, and on a GPU a
-    few later ones are recorded. Until the first evaluation, it looks after 2, 4, 8, ... steps."""
+    """Plans the number of steps within the deadline, after 2, 4, 8, ... steps and at each evaluation. The first step does not
+    count, since libraries are loaded in it.
 
-    def __init__(self, context: Timed, n_steps: int) -> None:
+    Args:
+        seconds_left: returns the seconds until the deadline.
+        n_steps: steps to take if there is time for all.
+    """
+
+    def __init__(self, seconds_left: Callable[[], float], n_steps: int) -> None:
         self.n_steps = self._wanted = n_steps
-        self._context = context
-        self._first = self._seen = 0
-        self._left = context.seconds_left()
+        self._seconds_left = seconds_left
+        self._resumed, self._left_after_first = 0, seconds_left()
 
     def resume(self, step: int, planned: int) -> None:
         """Continue after the steps of a checkpoint."""
-        self._first = self._seen = step
-        self.n_steps = planned
+        self._resumed, self.n_steps = step, planned
 
     def after(self, step: int) -> bool:
         """Return True if this step was the last one."""
-        n_taken = step - self._first
-        if n_taken & (n_taken - 1) == 0:
+        n_taken = step - self._resumed
+        if n_taken == 1:
+            self._left_after_first = self._seconds_left()
+        elif n_taken & (n_taken - 1) == 0:
             self.plan(step)
-        return step >= self.n_steps or self._context.seconds_left() <= 0
+        return step >= self.n_steps or self._seconds_left() <= 0
 
     def plan(self, step: int) -> None:
         """Limit the planned steps to those that the time allows."""
-        left = self._context.seconds_left()
-        if math.isfinite(left) and step - self._first > 1:
-            seconds_per_step = (self._left - left) / (step - self._seen)
+        left, n_counted = self._seconds_left(), step - self._resumed - 1
+        if math.isfinite(left) and n_counted:
+            seconds_per_step = (self._left_after_first - left) / n_counted
             affordable = step + max(1, int(SPARE_TIME * left / max(seconds_per_step, 1e-6)))
             self.n_steps = min(self._wanted, affordable)
-        self._left, self._seen = left, step

@@ -204,10 +204,10 @@ def usage_sentence(error: click.UsageError) -> str:
         return f"There is no option {error.option_name}{hint}"
     sentence = " ".join(error.format_message().split())
     if error.ctx is not None and (extra := re.fullmatch(r"Got unexpected extra arguments? \((.*)\)\.?", sentence)):
-        name = error.ctx.command.name
-        if name == DEFAULT:
-            return f"A run trains on one table, but got {extra[1]} as well. Join the files first, or use --test for test rows."
-        return f"`tabapp {name}` does not take {extra[1]} as well; `tabapp {name} --help` lists its arguments."
+        if error.ctx.command.name == DEFAULT:
+            return f"A run takes one table, but more follows: {extra[1]}. Join the files first, or use --test for test rows."
+        command = error.ctx.command_path
+        return f"`{command}` does not take {extra[1]}; `{command} --help` lists its arguments."
     return sentence
 
 

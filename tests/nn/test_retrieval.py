@@ -19,6 +19,7 @@ from tabapp.nn.retrieval import Candidates, RetrievalNetwork, too_many_rows
 from tabapp.nn.training import cuda_graphs, trainer
 from tabapp.nn.training.objective import Objective
 from tabapp.nn.training.params import TrainingParams
+from tests.nn.replays import replays_in
 from tests.plugins.tables import make_context, make_table
 
 PARAMS: dict[str, TrainingParams] = {
@@ -217,14 +218,7 @@ def fit_on_gpu(
     name: str, params: TrainingParams, task: Task, folder: Path, monkeypatch: pytest.MonkeyPatch, *, recorded: bool
 ) -> tuple[FittedModel, Table, list[int]]:
     """A model after a few epochs, unseen rows, and the number of recorded steps after each step."""
-    replayed: list[int] = []
-
-    class Observed(cuda_graphs.GraphedSteps):
-        def __call__(self, rows: torch.Tensor) -> None:
-            super().__call__(rows)
-            replayed.append(self.n_replayed)
-
-    monkeypatch.setattr(trainer, "GraphedSteps", Observed)
+    replayed = replays_in(trainer, monkeypatch)
     monkeypatch.setattr(cuda_graphs, "EAGER_STEPS", 3 if recorded else 10**9)
     table, spec, n_classes = make_table(task, n_rows=300)
     folder.mkdir()

@@ -43,6 +43,9 @@ class Slots:
             taken: threads of each fit in progress on the cores.
         """
         n_fits = self.on_cores(self.on_gpus)
+        if len(taken) >= n_fits:
+            # No fit needs the GPUs, so that one more has their cores.
+            return self._n_threads
         spare = max(0, self._workers * self._n_threads - self.on_gpus - n_fits * self._n_threads)
         left = spare - sum(max(0, n - self._n_threads) for n in taken)
         return self._n_threads + max(0, min(left, -(-spare // n_fits)))

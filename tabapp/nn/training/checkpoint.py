@@ -25,7 +25,7 @@ SAVING_SHARE = 0.05
 
 
 class Saving:
-    """When a training loop writes checkpoints. A kill costs at most the time since the last one."""
+    """When a training loop writes checkpoints: every `CHECKPOINT_SECONDS`, or less often where writing one takes long."""
 
     def __init__(self) -> None:
         self._ended, self._took = time.monotonic(), 0.0

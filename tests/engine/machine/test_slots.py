@@ -71,5 +71,7 @@ def test_fits_share_the_cores_that_the_slots_of_gpus_leave(
         taken.append(slots.threads(taken))
     assert taken[: len(threads)] == threads
     assert sum(taken) + len(gpus) == workers * n_threads or not gpus
+    # Where the GPU is not used, one more fit takes its core.
+    assert slots.threads(taken) == n_threads
     # A fit that ends returns what it had.
     assert slots.threads(taken[1:]) == taken[0]

@@ -19,6 +19,7 @@ from tabapp.nn.plugin import DeepPlugin, Sizes
 from tabapp.nn.training import cuda_graphs, stacked, trainer
 from tabapp.nn.training.method import TrainingMethod
 from tabapp.nn.training.objective import Objective
+from tests.nn.replays import replays_in
 from tests.plugins.tables import defaults_of, make_context, make_table
 
 N_TRAIN = 200
@@ -144,14 +145,7 @@ def test_the_host_starts_few_steps_ahead_where_they_are_long() -> None:
 def test_recorded_steps_train_the_same_network(
     name: str, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replayed: list[int] = []
-
-    class Observed(cuda_graphs.GraphedSteps):
-        def __call__(self, rows: torch.Tensor) -> None:
-            super().__call__(rows)
-            replayed.append(self.n_replayed)
-
-    monkeypatch.setattr(trainer, "GraphedSteps", Observed)
+    replayed = replays_in(trainer, monkeypatch)
     changes: dict[str, Any] = {"average_decay": 0.9}
     if name != "realmlp":
         changes["max_gradient_norm"] = 1.0
@@ -194,14 +188,7 @@ def predictions_of_group(name: str, folder: Path, *, trials: bool) -> list[np.nd
 def test_recorded_steps_train_the_same_group(
     name: str, trials: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replayed: list[int] = []
-
-    class Observed(cuda_graphs.GraphedSteps):
-        def __call__(self, rows: torch.Tensor) -> None:
-            super().__call__(rows)
-            replayed.append(self.n_replayed)
-
-    monkeypatch.setattr(stacked, "GraphedSteps", Observed)
+    replayed = replays_in(stacked, monkeypatch)
     recorded = predictions_of_group(name, tmp_path / "a", trials=trials)
     assert max(replayed) > 10
     monkeypatch.setattr(cuda_graphs, "EAGER_STEPS", 10**9)

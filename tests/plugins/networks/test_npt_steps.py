@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from tabapp_plugins.npt import steps
 from tabapp_plugins.npt.plugin import NPT, sized
 from tabapp_plugins.npt.training import SPARE_TIME, Pace
 
 from tabapp.nn.training import cuda_graphs
+from tests.nn.replays import replays_in
 from tests.plugins.tables import make_context, make_table
 
 
@@ -28,20 +28,11 @@ def prediction_of(task: Any, folder: Path, **changes: Any) -> np.ndarray:
     return NPT().fit(table.take(slice(0, 200)), valid, params, context).predict(valid)
 
 
-class Countdown:
-    """A fit with some seconds left."""
-
-    left = 100.0
-
-    def seconds_left(self) -> float:
-        return self.left
-
-
 def test_a_slow_first_step_does_not_end_training() -> None:
-    context = Countdown()
-    pace, planned = Pace(context, 5_000), list[int]()
+    left, planned = 100.0, list[int]()
+    pace = Pace(lambda: left, 5_000)
     for step in range(1, 65):
-        context.left -= 20.0 if step == 1 else 0.02
+        left -= 20.0 if step == 1 else 0.02
         assert not pace.after(step)
         planned.append(pace.n_steps)
     # About 80 s are left for steps of 0.02 s.
@@ -49,15 +40,26 @@ def test_a_slow_first_step_does_not_end_training() -> None:
 
 
 def test_long_steps_are_planned_from_the_second_on() -> None:
-    context = Countdown()
-    pace, step = Pace(context, 5_000), 0
+    left, step = 100.0, 0
+    pace = Pace(lambda: left, 5_000)
     while True:
         step += 1
-        context.left -= 4.0
+        left -= 4.0
         if pace.after(step):
             break
     assert step == pace.n_steps
-    assert 0 < context.left < (1 - SPARE_TIME) * 100.0 + 4.0
+    assert 0 < left < (1 - SPARE_TIME) * 100.0 + 4.0
+
+
+def test_writing_a_checkpoint_does_not_end_training() -> None:
+    left = 100.0
+    pace = Pace(lambda: left, 5_000)
+    for step in range(1, 1_100):
+        left -= 0.02
+        assert not pace.after(step), step
+        if step == 1_022:
+            pace.plan(step)
+            left -= 5.0
 
 
 @pytest.mark.gpu
@@ -66,14 +68,7 @@ def test_long_steps_are_planned_from_the_second_on() -> None:
 def test_recorded_steps_train_the_same_network(
     task: str, batch_rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replayed: list[int] = []
-
-    class Observed(cuda_graphs.GraphedSteps):
-        def __call__(self, rows: torch.Tensor) -> None:
-            super().__call__(rows)
-            replayed.append(self.n_replayed)
-
-    monkeypatch.setattr(steps, "GraphedSteps", Observed)
+    replayed = replays_in(steps, monkeypatch)
     recorded = prediction_of(task, tmp_path / "a", batch_rows=batch_rows)
     assert replayed[-1] > len(replayed) / 2
     monkeypatch.setattr(cuda_graphs, "EAGER_STEPS", 10**9)
