@@ -7,6 +7,7 @@ undefined, and `Decoder` reads null as NaN where any other number is expected: a
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -34,6 +35,11 @@ class Decoder(Generic[T]):
         self._kind = kind
         self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
 
+    @cached_property
+    def _described(self) -> inspect.Type:
+        """The kind with its fields. Describing all events takes as long as decoding thousands of them."""
+        return inspect.type_info(self._kind)
+
     def decode(self, data: bytes | str) -> T:
         """Decode one document.
 
@@ -45,7 +51,7 @@ class Decoder(Generic[T]):
         except msgspec.ValidationError as error:
             content = msgspec.json.decode(data)
             try:
-                return msgspec.convert(_with_nan(content, inspect.type_info(self._kind)), self._kind, str_keys=True)
+                return msgspec.convert(_with_nan(content, self._described), self._kind, str_keys=True)
             except msgspec.ValidationError:
                 raise error from None
 
