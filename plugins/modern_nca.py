@@ -11,18 +11,15 @@ from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.costs import network_bytes, training_cost
 from tabapp.nn.layers.batch_norm import BatchNorm
 from tabapp.nn.layers.dropout import Dropout
-from tabapp.nn.layers.embeddings import OneHotOrEmbedding
 from tabapp.nn.layers.gather import one_hot
 from tabapp.nn.layers.linear import Linear
 from tabapp.nn.layers.neighbors import queries_at_once, squared_distances
-from tabapp.nn.layers.numeric import PeriodicEmbedding
 from tabapp.nn.plugin import Sizes
 from tabapp.nn.retrieval import ENCODED_BYTES, Candidates, RetrievalNetwork, RetrievalParams, RetrievalPlugin
 from tabapp.nn.training.params import batch_size_for
 
 from ._shared.search import zero_or
 
-MOST_ONE_HOT = 32
 LEAST_SQUARE = 1e-8
 LEAST_PROBABILITY = 1e-7
 EXCLUDED = 1e9
@@ -38,8 +35,6 @@ class ModernNCAParams(RetrievalParams, frozen=True, kw_only=True):
     dropout: dropout rate in each hidden layer.
     temperature: divisor of the distances before the softmax.
     sample_rate: share of the other training rows that are candidates in each training step.
-    n_frequencies, frequency_scale, d_embedding: number, initial scale and output size of the periodic embeddings of numeric
-        columns; 0 frequencies disable them.
     """
 
     width: int = 128
@@ -65,21 +60,7 @@ class ModernNCANetwork(RetrievalNetwork):
 
     def __init__(self, sizes: Sizes, params: ModernNCAParams) -> None:
         super().__init__()
-        embedded = sizes.n_numeric > 0 and params.n_frequencies > 0
-        self.numeric = (
-            PeriodicEmbedding(
-                sizes.n_numeric,
-                n_frequencies=params.n_frequencies,
-                frequency_scale=params.frequency_scale,
-                d_embedding=params.d_embedding,
-                lite=True,
-            )
-            if embedded
-            else nn.Identity()
-        )
-        self.categorical = OneHotOrEmbedding(sizes.cardinalities, most_one_hot=MOST_ONE_HOT)
-        d_in = sizes.n_numeric * (params.d_embedding if embedded else 1) + self.categorical.d_out
-        self.projection = Linear(d_in, params.width)
+        self.projection = Linear(self.make_inputs(sizes, params), params.width)
         blocks = [
             nn.Sequential(
                 BatchNorm(params.width),
@@ -95,15 +76,13 @@ class ModernNCANetwork(RetrievalNetwork):
         self.temperature = params.temperature
         self.sample_rate = params.sample_rate
         self.n_classes, self.d_out = sizes.n_classes, sizes.d_out
-        self.d_embedded = d_in + (2 * params.n_frequencies * sizes.n_numeric if embedded else 0)
         self.widest = max(params.width, params.block_width if params.n_blocks else 0)
 
     def key_bytes(self) -> int:
         return 4 * (2 * self.d_embedded + 3 * self.widest)
 
     def key(self, numeric: Tensor, categorical: Tensor) -> Tensor:
-        x = torch.cat([self.numeric(numeric).flatten(1), self.categorical(categorical)], dim=1)
-        return self.blocks(self.projection(x))
+        return self.blocks(self.projection(self.inputs(numeric, categorical)))
 
     def similarities(self, queries: Tensor, keys: Tensor, weight: Tensor) -> Tensor:
         """(n_queries, n_keys) logarithms of the candidates' shares, up to a constant.

@@ -13,11 +13,9 @@ from torch import Tensor, nn
 from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
 from tabapp.nn.costs import network_bytes, training_cost
 from tabapp.nn.layers.dropout import Dropout
-from tabapp.nn.layers.embeddings import OneHotOrEmbedding
 from tabapp.nn.layers.gather import starts_operations_slowly
 from tabapp.nn.layers.linear import Linear
 from tabapp.nn.layers.neighbors import nearest
-from tabapp.nn.layers.numeric import PeriodicEmbedding
 from tabapp.nn.plugin import Sizes
 from tabapp.nn.retrieval import (
     Candidates,
@@ -31,7 +29,6 @@ from tabapp.nn.training.params import TrainingParams, batch_size_for
 
 from ._shared.search import zero_or
 
-MOST_ONE_HOT = 32
 FLOAT32 = {"cpu": 4, "cuda": 2}
 """Ratio of float32 time to bfloat16 time, which costs are based on, by class of devices (GPU:
 `benchmarks/results/devices_120s.json`)."""
@@ -56,8 +53,6 @@ class TabRParams(RetrievalParams, frozen=True, kw_only=True):
         context_dropout: dropout rate of the weights of the neighbors.
         dropout, residual_dropout: dropout rates after the first and the second layer of each block.
         n_encoder_blocks, n_predictor_blocks: number of blocks before and after retrieval.
-        n_frequencies, frequency_scale, d_embedding: number, initial scale and output size of the periodic embeddings of
-            numeric columns; 0 frequencies disable them.
         search_epochs: number of first epochs in which every step searches its neighbors; None means all epochs.
         search_period: number of epochs between later searches for all rows.
     """
@@ -69,9 +64,6 @@ class TabRParams(RetrievalParams, frozen=True, kw_only=True):
     residual_dropout: float = 0.0
     n_encoder_blocks: int = 0
     n_predictor_blocks: int = 1
-    n_frequencies: int = 0
-    frequency_scale: float = 0.1
-    d_embedding: int = 24
     search_epochs: int | None = None
     search_period: int = 1000
     learning_rate: float = 3.12e-4
@@ -129,20 +121,7 @@ class TabRNetwork(RetrievalNetwork):
 
     def __init__(self, sizes: Sizes, params: TabRParams) -> None:
         super().__init__()
-        embedded = sizes.n_numeric > 0 and params.n_frequencies > 0
-        self.numeric = (
-            PeriodicEmbedding(
-                sizes.n_numeric,
-                n_frequencies=params.n_frequencies,
-                frequency_scale=params.frequency_scale,
-                d_embedding=params.d_embedding,
-                lite=True,
-            )
-            if embedded
-            else nn.Identity()
-        )
-        self.categorical = OneHotOrEmbedding(sizes.cardinalities, most_one_hot=MOST_ONE_HOT)
-        d_in = sizes.n_numeric * (params.d_embedding if embedded else 1) + self.categorical.d_out
+        d_in = self.make_inputs(sizes, params)
         width = params.width
         self.projection = Linear(d_in, width)
         self.encoder = nn.Sequential(*[TabRBlock(params, normalized=i > 0) for i in range(params.n_encoder_blocks)])
@@ -158,7 +137,6 @@ class TabRNetwork(RetrievalNetwork):
         self.candidates = Candidates(sizes.n_numeric, len(sizes.cardinalities))
         self.n_neighbors, self.d_out = params.n_neighbors, sizes.d_out
         self.has_linear_keys = not params.n_encoder_blocks and d_in <= width
-        self.d_embedded = d_in + (2 * params.n_frequencies * sizes.n_numeric if embedded else 0)
         self.found: Tensor | None = None
         """(n_candidates, n_neighbors) int32: the neighbors of each training row at the last search; None before it."""
 
@@ -170,10 +148,6 @@ class TabRNetwork(RetrievalNetwork):
         with torch.autocast(numeric.device.type, enabled=False):
             x = self.encoder(self.projection(self.inputs(numeric, categorical)))
             return x, self.to_key(self.key_norm(x))
-
-    def inputs(self, numeric: Tensor, categorical: Tensor) -> Tensor:
-        """(rows, d_in) values and embeddings of all columns, side by side."""
-        return torch.cat([self.numeric(numeric).flatten(1), self.categorical(categorical)], dim=1)
 
     def key(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         return self.encode(numeric, categorical)[1]

@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.features.saved import demand
 from tabapp.models.contract import FitContext, Floats, RowNeighbors, RowWeights, Shape, StoredRows, Task
-from tabapp.nn.plugin import DeepModel, DeepPlugin
+from tabapp.nn.layers.embeddings import OneHotOrEmbedding
+from tabapp.nn.layers.numeric import PeriodicEmbedding
+from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes
 from tabapp.nn.training.cuda_graphs import is_recording
 from tabapp.nn.training.memory import is_out_of_memory
 from tabapp.nn.training.method import TrainingMethod
@@ -30,6 +32,7 @@ ENCODED_ROWS = 65_536
 ENCODED_BYTES = {"cpu": 2**27, "cuda": 2**30}
 """Memory of what is computed for the candidates that are encoded at once."""
 NEIGHBOR_ROWS = 1024
+MOST_ONE_HOT = 32
 
 
 def too_many_rows(shape: Shape) -> str | None:
@@ -175,9 +178,36 @@ class Candidates(nn.Module):
 class RetrievalNetwork(nn.Module):
     """A network whose output depends on stored training rows, the candidates. Without candidates, the output is zero."""
 
+    numeric: nn.Module
+    categorical: OneHotOrEmbedding
+    d_embedded: int
     candidates: Candidates
     d_out: int
     limits_its_memory = True
+
+    def make_inputs(self, sizes: Sizes, params: RetrievalParams) -> int:
+        """Create the embeddings of the columns; returns the size of a row in `inputs`. `d_embedded` is the number of values that
+        computing a row keeps."""
+        embedded = sizes.n_numeric > 0 and params.n_frequencies > 0
+        self.numeric = (
+            PeriodicEmbedding(
+                sizes.n_numeric,
+                n_frequencies=params.n_frequencies,
+                frequency_scale=params.frequency_scale,
+                d_embedding=params.d_embedding,
+                lite=True,
+            )
+            if embedded
+            else nn.Identity()
+        )
+        self.categorical = OneHotOrEmbedding(sizes.cardinalities, most_one_hot=MOST_ONE_HOT)
+        d_in = sizes.n_numeric * (params.d_embedding if embedded else 1) + self.categorical.d_out
+        self.d_embedded = d_in + 2 * params.n_frequencies * sizes.n_numeric
+        return d_in
+
+    def inputs(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        """(rows, d_in) values and embeddings of all columns, side by side."""
+        return torch.cat([self.numeric(numeric).flatten(1), self.categorical(categorical)], dim=1)
 
     def key_bytes(self) -> int:
         """Memory that `key` takes for each row, in bytes; 0 if it is negligible."""
@@ -297,9 +327,14 @@ class RetrievalParams(TrainingParams, frozen=True, kw_only=True):
 
     Attributes:
         stopping_rows: whether predictions also retrieve neighbors from the early-stopping rows.
+        n_frequencies, frequency_scale, d_embedding: number, initial scale and output size of the periodic embeddings of
+            numeric columns; 0 frequencies disable them.
     """
 
     stopping_rows: bool = True
+    n_frequencies: int = 0
+    frequency_scale: float = 0.1
+    d_embedding: int = 24
 
 
 class RetrievalPlugin(DeepPlugin):
