@@ -178,7 +178,7 @@ async def test_run_shows_all_models_whatever_became_of_them(tmp_path, monkeypatc
 
 async def test_run_shows_curves_importances_and_resources(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
-        await driver.sees("Members · Ensemble", "50%", "192%", "1.4/16G", "Preliminary importances follow")
+        await driver.sees("Members · Ensemble", "50%", "192%", "1.4/16G", "Importances follow")
         await driver.press("down")
         await driver.sees("Tuning · CatBoost", "4 trials · best 0.8789")
         await driver.press("G", "up", "up")

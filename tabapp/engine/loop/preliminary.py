@@ -83,17 +83,19 @@ class PreliminaryImportances:
         return min(found, key=lambda candidate: (competition.loss_of(candidate), candidate.key), default=None)
 
     def _compute(self, best: Candidate, idle: bool) -> ev.ImportancesReady | None:
-        began, deadline = time.thread_time(), time.monotonic() + MOST_SECONDS
+        began = time.thread_time()
         models, columns = FoldModels.of_run(self.folder, self.data, self.board.plan), self.data.schema.inputs
+        folds = models.with_held_out(best, time.monotonic() + MOST_SECONDS)
         found = permutation_importance(
-            models.with_held_out(best, deadline),
+            folds,
             self.board.plan.metric,
             [column.name for column in columns],
             seed=self.board.plan.seed,
             n_repeats=N_REPEATS,
             n_jobs=1,
             max_rows=MOST_ROWS,
-            deadline=deadline,
+            # From now on: reading the first model imports its libraries, which may take seconds.
+            deadline=time.monotonic() + MOST_SECONDS,
         )
         if not idle:
             self._allowance.spend(time.thread_time() - began)

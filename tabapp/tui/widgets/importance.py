@@ -29,19 +29,23 @@ class ImportanceFacts:
 
 def importance_facts(state: RunState) -> ImportanceFacts:
     """The importances of a state."""
-    waiting = (
-        "No importances: the run ended before them."
-        if phase_of(state) == "after" or state.is_stopped
-        else "Preliminary importances follow when the first model has all of its folds."
-    )
     found = state.importances
     if found is None:
-        return ImportanceFacts(None, "", waiting)
+        return ImportanceFacts(None, "", _waiting(state))
     title = subject_of(state, found)
     if found.preliminary:
         title += f" #{found.trial}" if found.trial is not None and "(" not in title else ""
     is_stale = found.preliminary or bool(earlier_subject(found, state.leaderboard))
-    return ImportanceFacts(found, title, waiting, is_stale)
+    return ImportanceFacts(found, title, "", is_stale)
+
+
+def _waiting(state: RunState) -> str:
+    """Why there are no importances."""
+    if phase_of(state) == "after" or state.is_stopped:
+        return "No importances: the run ended before them."
+    if any(not trial.pruned for trial in state.trials):
+        return "Importances follow, at the latest after the last fit."
+    return "Preliminary importances follow when the first model has all of its folds."
 
 
 class Importances(Panel[ImportanceFacts]):

@@ -1,14 +1,20 @@
-"""Preliminary importances wait for the imports of the engine, which would take the time of their computation."""
+"""Preliminary importances have the time that they need, whatever is imported before or beside them."""
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tabapp.engine.loop.preliminary import PreliminaryImportances
+import pytest
+
+from tabapp.engine.loop.fold_models import FoldModels
+from tabapp.engine.loop.preliminary import MOST_SECONDS, PreliminaryImportances
+from tabapp.explain.fold_model import FoldModel
 from tabapp.run.record.folder import RunFolder
+from tests.plugins.tables import make_table
 
 
 def test_they_wait_until_nothing_is_imported_beside_them(tmp_path: Path) -> None:
@@ -27,3 +33,26 @@ def test_they_wait_until_nothing_is_imported_beside_them(tmp_path: Path) -> None
     assert not begun
     importances.refresh(idle=True, loading=False)
     assert begun == [best]
+
+
+def test_reading_the_models_does_not_take_the_time_of_the_shuffles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, spec, _ = make_table("regression")
+    now = [100.0]
+
+    def read_slowly(best: Any, deadline: float) -> list[FoldModel]:
+        now[0] += 2 * MOST_SECONDS
+        model: Any = SimpleNamespace(predict=lambda rows: rows.numeric[:, 0], thread_safe=True)
+        return [FoldModel(model, table, spec)]
+
+    models: Any = SimpleNamespace(with_held_out=read_slowly)
+    monkeypatch.setattr(FoldModels, "of_run", lambda *run: models)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    board: Any = SimpleNamespace(plan=SimpleNamespace(metric="rmse", seed=0))
+    inputs = [SimpleNamespace(name=name) for name in spec.sources]
+    data: Any = SimpleNamespace(schema=SimpleNamespace(inputs=inputs))
+    best: Any = SimpleNamespace(model="linear", trial=0, identity="first")
+    found = PreliminaryImportances(RunFolder(tmp_path), data, board)._compute(best, False)
+    assert found is not None
+    assert found.rows[0].feature == spec.sources[0]

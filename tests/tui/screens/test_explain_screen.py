@@ -145,7 +145,7 @@ async def test_the_panels_of_a_narrow_terminal_take_turns(tmp_path, monkeypatch)
 async def test_before_there_is_anything_to_explain(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
         await driver.press("5", "enter", "a", "c", "c")
-        await driver.sees("Preliminary importances follow")
+        await driver.sees("Importances follow")
 
 
 def test_what_is_computed_next_is_not_announced_for_the_end_of_the_fits():
