@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -21,25 +22,24 @@ OF_METRICS, OF_MODELS = ("metrics/", "bundle/export/script"), ("bundle/export/sc
 OF_FAMILIES = ("models/contract.py", "models/checks/", "nn/plugin.py")
 
 
-def literals(file: Path) -> Iterator[ast.Constant]:
-    """The strings of a module that are no documentation."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
-            yield node
+@cache
+def literals() -> list[tuple[str, str]]:
+    """The strings of all modules that are no documentation, each after its place."""
+    found: list[tuple[str, str]] = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+        documentation = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        found += (
+            (f"{file.relative_to(PACKAGE).as_posix()}:{node.lineno}", node.value)
+            for node in nodes
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation
+        )
+    return found
 
 
 def places(names: Collection[str], declared_in: tuple[str, ...]) -> list[str]:
     """Where modules have a string that equals a name, other than those that declare it."""
-    files = {file: file.relative_to(PACKAGE).as_posix() for file in sorted(PACKAGE.rglob("*.py"))}
-    return [
-        f"{place}:{found.lineno} {found.value!r}"
-        for file, place in files.items()
-        if not place.startswith(declared_in)
-        for found in literals(file)
-        if found.value in names
-    ]
+    return [f"{place} {value!r}" for place, value in literals() if value in names and not place.startswith(declared_in)]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ class Topic:
     solution: str
 
 
+@cache
 def all_messages() -> list[Message]:
     """Every message in the code, each once per module, in the order of the modules."""
     found: dict[tuple[str, str], Message] = {}
@@ -135,6 +137,7 @@ def _read() -> dict[str, Any]:
     return tomllib.loads(TOPICS.read_text())
 
 
+@cache
 def all_topics() -> list[Topic]:
     listed = _read()["topic"]
     return [Topic(item["title"], tuple(item["places"]), item["cause"], item["solution"]) for item in listed]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,38 +18,35 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 from generate import messages, metrics, models, screens, write_pages  # noqa: E402
 
-all_messages = cache(messages.all_messages)
-all_topics = cache(messages.all_topics)
-
 
 def test_every_error_and_warning_has_an_entry():
-    topics = all_topics()
-    without = [m for m in all_messages() if not m.checks and messages.topic_of(m, topics) is None]
+    topics = messages.all_topics()
+    without = [m for m in messages.all_messages() if not m.checks and messages.topic_of(m, topics) is None]
     assert without == [], "add the function to a topic of docs/troubleshooting.toml"
 
 
 def test_every_check_on_data_has_an_entry():
     page = messages.pages()["troubleshooting.md"].partition("## Warnings about data")[2]
-    found = {check for message in all_messages() for check in message.checks}
+    found = {check for message in messages.all_messages() for check in message.checks}
     assert len(found) > 10
     for code in found | {check.code for check in all_checks()}:
         assert f"### {code}\n" in page, code
 
 
 def test_every_topic_has_a_message():
-    found = [messages.topic_of(message, all_topics()) for message in all_messages()]
-    assert [topic.title for topic in all_topics() if topic not in found] == []
+    found = [messages.topic_of(message, messages.all_topics()) for message in messages.all_messages()]
+    assert [topic.title for topic in messages.all_topics() if topic not in found] == []
 
 
 def test_every_place_of_a_topic_exists():
-    places = [message.place for message in all_messages()]
-    for topic in all_topics():
+    places = [message.place for message in messages.all_messages()]
+    for topic in messages.all_topics():
         for place in topic.places:
             assert any(f"{known}.".startswith(f"{place}.") for known in places), place
 
 
 def test_messages_are_found_with_their_exit_code_and_constant_text():
-    found = {message.text: message for message in all_messages()}
+    found = {message.text: message for message in messages.all_messages()}
     (text,) = [text for text in found if "is not a run folder" in text]
     assert text.startswith(messages.GAP)
     assert found[text].kind == "exit code 2"
@@ -58,11 +54,11 @@ def test_messages_are_found_with_their_exit_code_and_constant_text():
 
 
 def test_every_model_metric_and_screen_has_its_page():
-    pages = models.pages()
+    pages, page = models.pages(), metrics.pages()["metrics.md"]
     for name in registry.names():
         assert f"models/{name}.md" in pages
     for name in BUILT_IN:
-        assert f"`{name}`" in metrics.pages()["metrics.md"]
+        assert f"`{name}`" in page
     texts = [page.read_text() for page in (ROOT / "docs" / "guide").rglob("*.md")]
     for name in screens.pages():
         assert any(f"generated/{name}\n" in text for text in texts), name

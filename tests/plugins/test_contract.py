@@ -464,7 +464,7 @@ def demand_equal_importances(trained: Trained) -> None:
     # Two folds of one model, which therefore predicts in several threads at the same time.
     folds = [FoldModel(trained.model, trained.valid, spec)] * 2
     one, four = (
-        permutation_importance(folds, metric, spec.sources, seed=0, n_repeats=3, n_jobs=n_jobs) for n_jobs in (1, 4)
+        permutation_importance(folds, metric, spec.sources, seed=0, n_repeats=2, n_jobs=n_jobs) for n_jobs in (1, 4)
     )
     off = [abs(a.mean - b.mean) for a, b in zip(one.columns, four.columns, strict=True)]
     assert max(off) <= 1e-9 * max(abs(each.mean) for each in one.columns)
@@ -472,9 +472,15 @@ def demand_equal_importances(trained: Trained) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_models_say_whether_their_predictions_take_turns(name: str) -> None:
+    assert subject_of(name).large().model.thread_safe is (name not in TAKE_TURNS)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "prior_fitted" else []) for name in NAMES]
+)
 def test_importances_do_not_depend_on_the_threads(name: str) -> None:
     trained = subject_of(name).large()
-    assert trained.model.thread_safe is (name not in TAKE_TURNS)
     if name == "lightgbm":
         assert trained.model.booster.num_trees() > 3 * TREES_TOGETHER
     demand_equal_importances(trained)

@@ -1,4 +1,5 @@
-"""Replaces a wait of Textual's pilot that depends on the processor, and gives each test preferences of its own."""
+"""Replaces a wait of Textual's pilot that depends on the processor, skips what nobody sees, and gives each test preferences of its
+own."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import textual.app
 import textual.pilot
 from textual._context import active_app
 from textual.message_pump import MessagePump
+from textual.screen import Screen
 
 from tabapp.tui.session import preferences
 
@@ -38,6 +40,19 @@ async def messages_are_processed(min_sleep: float = 0, max_sleep: float = 1) -> 
 def pilot_waits_for_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (textual.pilot, textual.app):
         monkeypatch.setattr(module, "wait_for_idle", messages_are_processed)
+
+
+def forget_changes(screen: Screen[object]) -> None:
+    """In place of painting what has changed."""
+    screen._compositor._dirty_regions.clear()
+    screen._dirty_widgets.clear()
+    screen.app._update_mouse_over(screen)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_painted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a terminal, painting after each message would take half of the time. Tests render the screen when they read it."""
+    monkeypatch.setattr(Screen, "_compositor_refresh", forget_changes)
 
 
 @pytest.fixture(autouse=True)

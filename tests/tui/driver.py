@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from textual import events
+from textual._context import visible_screen_stack
 from textual.command import CommandInput, CommandList, CommandPalette
 from textual.pilot import Pilot
 
@@ -57,7 +58,8 @@ class Driver:
         self.process = process
 
     def text(self) -> str:
-        """What is on the screen now."""
+        """What is on the screen now, and behind a dialog."""
+        visible_screen_stack.set(self.app._background_screens)
         return "\n".join(strip.text.rstrip() for strip in self.app.screen._compositor.render_strips())
 
     def commands(self) -> list[dict[str, Any]]:
@@ -79,7 +81,7 @@ class Driver:
 
     async def sees(self, *texts: str) -> None:
         """Wait until texts are on the screen."""
-        await self.until(lambda: all(text in self.text() for text in texts))
+        await self.until(lambda: not [text for screen in [self.text()] for text in texts if text not in screen])
 
     async def write(self, *events: ev.Event) -> None:
         """Play events, and wait until the app has folded them."""
@@ -170,3 +172,5 @@ async def drive(
         app.draw_changes()
         await pilot.pause()
         yield driver
+        if app.is_running:
+            driver.text()

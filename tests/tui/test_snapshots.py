@@ -40,6 +40,11 @@ MOST_BYTES = 3_200_000
 Play = Callable[[ReplayWorker], None]
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_painted() -> None:
+    """Pictures show what is painted."""
+
+
 def before(worker: ReplayWorker) -> None:
     """Planned, and waiting for the start."""
     worker.play_to(ev.PlanMade)
