@@ -8,7 +8,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 NUMERIC_TESTS ?= tests/nn tests/plugins tests/features tests/explain tests/ensemble tests/bundle tests/test_metrics.py
 
 # Many tests wait for processes that they start, so that more of them than cores keep the cores busy.
-TEST_PROCESSES ?= 5
+TEST_PROCESSES ?= 4
 
 DEMO := demo
 DEMO_BUDGET ?= 45s

@@ -477,7 +477,11 @@ def test_models_say_whether_their_predictions_take_turns(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "prior_fitted" else []) for name in NAMES]
+    "name",
+    [
+        pytest.param(name, marks=[] if name in {*USE_IS_KNOWN, "k_neighbors", "mlp", "tabr"} else [pytest.mark.slow])
+        for name in NAMES
+    ],
 )
 def test_importances_do_not_depend_on_the_threads(name: str) -> None:
     trained = subject_of(name).large()

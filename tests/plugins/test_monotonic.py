@@ -45,16 +45,14 @@ def predicted(name: str, task: Task, folder: Path, params: Params, monotonic: di
     )  # fmt: skip
     params = msgspec.structs.replace(params, monotonic=monotonic)
     model = plugin.fit(rows.take(slice(0, 320)), rows.take(slice(320, N_ROWS)), params, context)
-    steps, some = np.linspace(-1.2, 1.2, 60, dtype=np.float32), rows.take(slice(0, 40))
-    found = []
+    steps, n_rows = np.linspace(-1.2, 1.2, 60, dtype=np.float32), 40
+    varied = rows.take(np.repeat(np.arange(n_rows), len(steps)))
+    found: list[np.ndarray] = []
     for column in range(3):
-        varied = []
-        for value in steps:
-            numeric = some.numeric.copy()
-            numeric[:, column] = value
-            prediction = model.predict(replace(some, numeric=numeric, target=None))
-            varied.append(prediction if task == "regression" else prediction[:, 1])
-        found.append(np.stack(varied, axis=1))
+        numeric = varied.numeric.copy()
+        numeric[:, column] = np.tile(steps, n_rows)
+        prediction = model.predict(replace(varied, numeric=numeric, target=None))
+        found.append((prediction if task == "regression" else prediction[:, 1]).reshape(n_rows, len(steps)))
     return np.stack(found, axis=2)
 
 

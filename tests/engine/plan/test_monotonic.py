@@ -56,7 +56,7 @@ def check_directions(path: Path, table: pl.DataFrame) -> None:
     assert (ages[:, -1] - ages[:, 0]).min() > 0
 
 
-@pytest.mark.parametrize("target", ["price", "bought"])
+@pytest.mark.parametrize("target", [pytest.param("price", marks=pytest.mark.slow), "bought"])
 def test_the_predictions_of_a_bundle_keep_to_the_directions(target: str, tmp_path: Path) -> None:
     table = write_table(tmp_path)
     options = ["--target", target, "--ignore", "bought" if target == "price" else "price"]
