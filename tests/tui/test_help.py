@@ -110,6 +110,7 @@ async def test_help_answers_first_for_whatever_has_the_focus(tmp_path, monkeypat
         await driver.press("escape")
         await driver.app.action_view(view)
         await driver.until(lambda: view == driver.app.screen.VIEW)
+        await driver.until(lambda: view != "runs" or driver.app.screen.query_one("#runs", Table).rows)
         await driver.pilot.pause()
         screen = driver.app.screen
         seen: set[str] = set()
