@@ -121,3 +121,14 @@ def test_an_undefined_score_is_a_dash() -> None:
     assert [format_score(value) for value in (None, math.nan, 0.5)] == ["—", "—", "0.5000"]
     assert defined(math.nan) is None
     assert defined(0.5) == 0.5
+
+
+def test_the_events_are_described_once_for_all_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    described: list[Any] = []
+    type_info = inspect.type_info
+    monkeypatch.setattr(inspect, "type_info", lambda kind: (described.append(kind), type_info(kind))[1])
+    decoder = Decoder(ev.StageChanged | ev.Log)
+    for _ in range(3):
+        with pytest.raises(msgspec.ValidationError):
+            decoder.decode(b'{"ev":"of a later version","seq":1,"t":1.0}')
+    assert len(described) == 1

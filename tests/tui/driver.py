@@ -81,7 +81,12 @@ class Driver:
 
     async def sees(self, *texts: str) -> None:
         """Wait until texts are on the screen."""
-        await self.until(lambda: not [text for screen in [self.text()] for text in texts if text not in screen])
+
+        def are_there() -> bool:
+            screen = self.text()
+            return all(text in screen for text in texts)
+
+        await self.until(are_there)
 
     async def write(self, *events: ev.Event) -> None:
         """Play events, and wait until the app has folded them."""
