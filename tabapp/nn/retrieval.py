@@ -186,8 +186,8 @@ class RetrievalNetwork(nn.Module):
     limits_its_memory = True
 
     def make_inputs(self, sizes: Sizes, params: RetrievalParams) -> int:
-        """Create the embeddings of the columns; returns the size of a row in `inputs`. `d_embedded` is the number of values that
-        computing a row keeps."""
+        """Create the embeddings of the columns; returns the size of a row in `inputs`. `d_embedded` also counts the sines and
+        cosines that are computed for it."""
         embedded = sizes.n_numeric > 0 and params.n_frequencies > 0
         self.numeric = (
             PeriodicEmbedding(

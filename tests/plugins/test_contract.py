@@ -42,6 +42,8 @@ USE_IS_KNOWN = {
     "catboost", "extra_trees", "hist_gradient_boosting", "lightgbm", "linear", "random_forest", "xgboost",
 }  # fmt: skip
 """Models that tell how much they use each feature."""
+KINDS_OF_MODELS = {*USE_IS_KNOWN, "k_neighbors", "mlp", "tabr"}
+"""Every booster and forest, a linear model, neighbors, a network, and a network with stored rows."""
 
 
 @cache
@@ -478,10 +480,7 @@ def test_models_say_whether_their_predictions_take_turns(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[] if name in {*USE_IS_KNOWN, "k_neighbors", "mlp", "tabr"} else [pytest.mark.slow])
-        for name in NAMES
-    ],
+    [pytest.param(name, marks=[] if name in KINDS_OF_MODELS else [pytest.mark.slow]) for name in NAMES],
 )
 def test_importances_do_not_depend_on_the_threads(name: str) -> None:
     trained = subject_of(name).large()

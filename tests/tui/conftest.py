@@ -51,7 +51,7 @@ def forget_changes(screen: Screen[object]) -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_is_painted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a terminal, painting after each message would take half of the time. Tests render the screen when they read it."""
+    """Painting for a terminal that is not there would take a third of the time. Tests render the screen when they read it."""
     monkeypatch.setattr(Screen, "_compositor_refresh", forget_changes)
 
 

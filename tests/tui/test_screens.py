@@ -11,10 +11,12 @@ from textual.widgets import Input, Static
 from tabapp.run.protocol.exporting import Compared, ExportOptions, ExportRow
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import with_runs_dir
+from tabapp.run.record.reducing.reduce import replay
 from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Reading
 from tabapp.tui.parts.columns import Columns
 from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.session import bundle_export
+from tabapp.tui.widgets.importance import importance_facts
 from tabapp.tui.widgets.leaderboard import Leaderboard
 from tests.tui import recordings
 from tests.tui.driver import NARROW, SIZES, WIDE, drive
@@ -176,9 +178,17 @@ async def test_run_shows_all_models_whatever_became_of_them(tmp_path, monkeypatc
         await driver.sees("LightGBM #3 0.8603")
 
 
+def test_the_importances_say_when_they_follow():
+    events = recordings.running()
+    planned = events[: 1 + next(place for place, event in enumerate(events) if isinstance(event, ev.PlanMade))]
+    first = "Preliminary importances follow when the first model has all of its folds."
+    assert importance_facts(replay(planned)).waiting == first
+    assert importance_facts(replay(events)).waiting == "Importances follow, at the latest after the last fit."
+
+
 async def test_run_shows_curves_importances_and_resources(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
-        await driver.sees("Members · Ensemble", "50%", "192%", "1.4/16G", "Importances follow")
+        await driver.sees("Members · Ensemble", "50%", "192%", "1.4/16G", "Importances follow, at the latest")
         await driver.press("down")
         await driver.sees("Tuning · CatBoost", "4 trials · best 0.8789")
         await driver.press("G", "up", "up")
