@@ -1,8 +1,9 @@
-"""Feature importances of a run: permutation importance of the best model, beside the attention of a model that has it."""
+"""Feature importances of a run: permutation importance of the best model that is fast enough, beside the attention of another."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -10,6 +11,7 @@ import numpy as np
 
 from tabapp import metrics
 from tabapp.engine.fit.candidates import Candidate
+from tabapp.engine.loop.explained_model import LEAST_ROWS, explained_model, n_passes, rows_in_time, single_models
 from tabapp.engine.loop.fold_models import FoldModels
 from tabapp.engine.schedule.competition import Competition
 from tabapp.errors import DataError
@@ -24,6 +26,8 @@ from tabapp.run.record import events as ev
 
 N_REPEATS = 5
 MOST_ROWS = 2_000
+LEAST_SECONDS = 0.25
+"""Time of the shuffles when reading the models has taken all of it."""
 
 
 def _training_rows(models: FoldModels, candidate: Candidate) -> Table:
@@ -40,21 +44,26 @@ def compute_importances(
     deadline: float | None,
     attention_of_first: Callable[[], tuple[Candidate, Mapping[str, AttentionShare]] | None] = lambda: None,
 ) -> ev.ImportancesReady | None:
-    """Importances of the run's columns, or None if no model has a fold.
+    """Importances of the run's columns for the best model whose shuffles fit in the time; None if no model has a fold.
 
     Args:
-        deadline: `time.monotonic()` after which no further shuffle starts.
+        deadline: `time.monotonic()` after which no further shuffle starts, if the models are read by then.
         attention_of_first: the model with attention that is beside permutation, and the share of each column.
     """
-    best = [c for c in (competition.best_of(name) for name in competition.models) if c is not None]
+    best = single_models(competition)
     if not best:
         return None
-    data, plan, loss = models.data, models.plan, competition.loss_of
-    winner = min(best, key=lambda candidate: (-len(candidate.results), loss(candidate)))
+    data, plan = models.data, models.plan
     columns = [column.name for column in data.schema.inputs]
-    folds = models.with_held_out(winner, deadline)
-    order = None
+    n_columns, n_jobs = len(columns), plan.workers * plan.n_threads
+    winner, max_rows, order = best[0], MOST_ROWS, None
     if deadline is not None:
+        winner = explained_model(best, n_columns, deadline - time.monotonic(), n_jobs, MOST_ROWS)
+    folds = models.with_held_out(winner, deadline, n_passes(n_columns, n_jobs))
+    if deadline is not None:
+        deadline = max(deadline, time.monotonic() + LEAST_SECONDS)
+        n_rows = rows_in_time(winner, n_columns, deadline - time.monotonic(), n_jobs, MOST_ROWS)
+        max_rows = max(LEAST_ROWS, n_rows)
         order = promising_order(folds, columns, plan.task != "regression", lambda: _training_rows(models, winner))
     permutation = permutation_importance(
         folds,
@@ -62,8 +71,8 @@ def compute_importances(
         columns,
         seed=plan.seed,
         n_repeats=N_REPEATS,
-        n_jobs=plan.workers * plan.n_threads,
-        max_rows=MOST_ROWS,
+        n_jobs=n_jobs,
+        max_rows=max_rows,
         deadline=deadline,
         order=order,
     )
@@ -82,7 +91,7 @@ def compute_importances(
         attention_identity="" if attends is None else attends.identity,
         n_rows=permutation.n_rows,
         agreement=None if rho is None or np.isnan(rho) else rho,
-        n_columns=len(columns),
+        n_columns=n_columns,
     )
 
 

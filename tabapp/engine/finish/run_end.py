@@ -33,6 +33,7 @@ from tabapp.engine.finish.refit import sources_of
 from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.loop.board import Selected
 from tabapp.engine.loop.clock import Clock, export_seconds
+from tabapp.engine.loop.explained_model import single_models
 from tabapp.engine.loop.fold_models import FoldModels
 from tabapp.engine.machine.contention import Contention
 from tabapp.engine.plan.make_plan import Plan
@@ -251,11 +252,20 @@ class Finish:
             if importances is not None:
                 files.write_bytes(self._folder.path / IMPORTANCES, importances_json(importances))
                 self._emit(importances)
+                self._say_whose(importances)
         except Exception as error:
             self._log_failure("importances", error)
         last = math.inf if deadline is None or end is None else (deadline + end) / 2
         self._emit_attention(importances, lambda: last - time.monotonic())
         return importances
+
+    def _say_whose(self, importances: ev.ImportancesReady) -> None:
+        """Tell that importances are not of the best single model, if this is so."""
+        best = single_models(self._conductor.competition)[0]
+        if best.key != (importances.model, importances.trial):
+            slow, shown = registry.get(best.model).title, registry.get(importances.model).title
+            message = f"The time is too short for importances of {slow}, the best single model: they are of {shown}."
+            self._emit(ev.Log(level="info", message=message))
 
     def _emit_attention(self, importances: ev.ImportancesReady | None, seconds_left: Callable[[], float]) -> None:
         for event in self._attention.events(importances.rows if importances is not None else (), seconds_left):

@@ -60,14 +60,14 @@ class FoldModels:
         models = (self.model(candidate, fold, seed=seed) for seed in range(candidate.seeds))
         return mean_of_seeds([model.predict(table) for model in models])
 
-    def with_held_out(self, candidate: Candidate, deadline: float | None = None) -> list[FoldModel]:
+    def with_held_out(self, candidate: Candidate, deadline: float | None = None, passes: float = 2) -> list[FoldModel]:
         """The models, each with its held-out rows.
 
         Args:
-            deadline: see `folds_within`.
+            deadline, passes: see `folds_within`.
         """
         models: list[FoldModel] = []
-        for fold in folds_within(candidate, deadline):
+        for fold in folds_within(candidate, deadline, passes):
             features, held_out = self.features(candidate, fold), self.data.held_out(fold)
             model = self.model(candidate, fold)
             models.append(FoldModel(model, held_out.of(features.table), features.spec, held_out.places))
@@ -126,18 +126,19 @@ class FoldModels:
         return CandidateSource(candidate.model, candidate.trial, candidate.params, weight, folds)
 
 
-def folds_within(candidate: Candidate, deadline: float | None) -> list[int]:
+def folds_within(candidate: Candidate, deadline: float | None, passes: float = 2) -> list[int]:
     """The folds whose models explain a candidate.
 
     A model that trains nothing reads its rows again after it is loaded. Of its folds, these are the first ones that can do so and
-    predict twice until a deadline, by the time that this took before; at least one.
+    predict several times until a deadline, by the time that this took before; at least one.
 
     Args:
         deadline: `time.monotonic()`; None means all folds.
+        passes: number of predictions.
     """
     folds = sorted(candidate.results)
     if deadline is None or not registry.trains_nothing(candidate.model):
         return folds
-    seconds = [r.seconds + 2 * r.predict_seconds for r in (candidate.results[fold] for fold in folds)]
+    seconds = [r.seconds + passes * r.predict_seconds for r in (candidate.results[fold] for fold in folds)]
     n_folds = int(np.searchsorted(np.cumsum(seconds), deadline - time.monotonic(), side="right"))
     return folds[: max(1, n_folds)]

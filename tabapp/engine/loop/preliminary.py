@@ -1,4 +1,4 @@
-"""Importances of the best model so far, computed beside the fits in time that they leave."""
+"""Importances of the best model so far that is fast enough, computed beside the fits in time that they leave."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.loop.board import Board
+from tabapp.engine.loop.explained_model import explained_model, n_passes
 from tabapp.engine.loop.fold_models import FoldModels
 from tabapp.engine.loop.time_share import Allowance
 from tabapp.explain.agreement import combine
@@ -74,18 +75,20 @@ class PreliminaryImportances:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _best(self) -> Candidate | None:
-        """The best complete candidate whose libraries are loaded."""
+        """The best complete candidate whose libraries are loaded and whose shuffles fit in the time; None if there is none."""
         competition = self.board.competition
         usable = [
             name for name in competition.models if "torch" not in registry.get(name).requires or "torch" in sys.modules
         ]
         found = [c for c in map(competition.best_of, usable) if c is not None and c.is_complete]
-        return min(found, key=lambda candidate: (competition.loss_of(candidate), candidate.key), default=None)
+        found.sort(key=lambda candidate: (competition.loss_of(candidate), candidate.key))
+        n_columns = len(self.data.schema.inputs)
+        return explained_model(found, n_columns, MOST_SECONDS, 1, MOST_ROWS) if found else None
 
     def _compute(self, best: Candidate, idle: bool) -> ev.ImportancesReady | None:
         began = time.thread_time()
         models, columns = FoldModels.of_run(self.folder, self.data, self.board.plan), self.data.schema.inputs
-        folds = models.with_held_out(best, time.monotonic() + MOST_SECONDS)
+        folds = models.with_held_out(best, time.monotonic() + MOST_SECONDS, n_passes(len(columns), 1))
         found = permutation_importance(
             folds,
             self.board.plan.metric,
