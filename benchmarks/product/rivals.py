@@ -1,12 +1,13 @@
 """tabapp and other AutoML systems with the same training rows, seconds and machine, scored on unseen rows.
 
 python -m benchmarks.product.rivals [--systems tabapp,autogluon:best_quality] [--autogluon PYTHON] [--tables a,b] [--draws 0,1]
-                            [--budget 120] [--together] [--data FOLDER] [--keep FOLDER] [--out FILE.json]
+                            [--budget 120] [--together | --at-once 2] [--data FOLDER] [--keep FOLDER] [--out FILE.json]
 
 Each draw sets a fifth of a table's rows apart (at most 20,000; stratified by class). The systems train on the other rows one
 after another, or with --together at the same time, each on its share of the cores, and their predictions of the test rows are
-scored. The other system has a separate environment, whose interpreter
-is given by --autogluon; `tabapp:folds=8+quality=high` is tabapp with those options. Tables are CSV files next to a
+scored. With --at-once, so many jobs run at the same time, whatever their table, each on its share of the cores. The other system
+has a separate environment, whose interpreter is given by --autogluon; `tabapp:folds=8+quality=high` is tabapp with those options,
+and `tabapp@60` has 60 seconds instead of the --budget. Tables are CSV files next to a
 `datasets.json` with target and task. Results are added to an existing --out, and its systems are not run again. --keep keeps the
 run folders, tables and predictions of each system.
 
@@ -20,6 +21,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -35,7 +37,7 @@ import polars as pl
 from sklearn.model_selection import train_test_split
 
 from benchmarks.machine import RESULTS, machine, report
-from benchmarks.product.together import run_together
+from benchmarks.product.together import run_in_turn, run_together
 from tabapp import metrics
 from tabapp.run.record.state import format_score
 
@@ -112,14 +114,20 @@ def keep_results(file: Path, results: dict[str, dict[str, Any]], new: str) -> No
     file.write_text(json.dumps({"results": results}))
 
 
+def budget_of(system: str, options: argparse.Namespace) -> int:
+    """The seconds of a system."""
+    own = system.partition("@")[2]
+    return int(own) if own else options.budget
+
+
 def command_of(
     system: str, files: dict[str, str], facts: dict[str, Any], options: argparse.Namespace
 ) -> list[list[str]]:
     """The commands that train and predict, in order."""
-    name, _, preset = system.partition(":")
+    (name, _, preset), budget = system.partition("@")[0].partition(":"), budget_of(system, options)
     if name == "tabapp":
         train = [sys.executable, "-m", "tabapp", "--auto", files["train"], "--target", facts["target"]]
-        train += ["--task", facts["task"], "--metric", facts["metric"], "--budget", f"{options.budget}s"]
+        train += ["--task", facts["task"], "--metric", facts["metric"], "--budget", f"{budget}s"]
         train += ["--out", files["bundle"], "--runs-dir", files["runs"]]
         train += [f"--{option}" for option in preset.split("+") if option]
         return [
@@ -128,7 +136,7 @@ def command_of(
         ]
     script = str(Path(__file__).with_name("rival_autogluon.py"))
     arguments = [files["train"], files["test"], facts["target"], facts["task"], facts["metric"]]
-    return [[options.autogluon, script, *arguments, str(options.budget), preset or "best_quality", files["out"]]]
+    return [[options.autogluon, script, *arguments, str(budget), preset or "best_quality", files["out"]]]
 
 
 def score(out: Path, truth: pl.Series, facts: dict[str, Any]) -> float:
@@ -186,7 +194,11 @@ def measure_division(
             began = time.perf_counter()
             try:
                 done = subprocess.run(
-                    command, capture_output=True, text=True, check=False, timeout=PATIENCE * options.budget + 60
+                    command,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                    timeout=PATIENCE * budget_of(system, options) + 60,
                 )
             except subprocess.TimeoutExpired:
                 return {"error": "did not end"}
@@ -205,7 +217,7 @@ def error_of(value: float, metric: str) -> float:
 def show(results: dict[str, dict[str, Any]], facts_of: dict[str, dict[str, Any]], options: argparse.Namespace) -> None:
     """One line per table, and the geometric mean of the ratios."""
     systems, draws = options.systems.split(","), [int(draw) for draw in options.draws.split(",")]
-    rivals = [system for system in systems if system != "tabapp"]
+    own, *rivals = systems
     rows: list[list[str]] = []
     ratios: dict[str, list[float]] = {rival: [] for rival in rivals}
     for name, facts in facts_of.items():
@@ -221,8 +233,8 @@ def show(results: dict[str, dict[str, Any]], facts_of: dict[str, dict[str, Any]]
                 [f"{format_score(float(np.mean(scores)))}{spread}", f"{np.mean(wall):.0f}"] if scores else [reason, "—"]
             )
         for rival in rivals:
-            if len(errors["tabapp"]) == len(errors[rival]) == len(draws):
-                ratios[rival].append(float(np.mean(errors["tabapp"]) / np.mean(errors[rival])))
+            if len(errors[own]) == len(errors[rival]) == len(draws):
+                ratios[rival].append(float(np.mean(errors[own]) / np.mean(errors[rival])))
                 cells.append(f"{ratios[rival][-1]:.3f}")
             else:
                 cells.append("—")
@@ -232,7 +244,9 @@ def show(results: dict[str, dict[str, Any]], facts_of: dict[str, dict[str, Any]]
     header = ["table", "metric", *[cell for system in systems for cell in (system, "seconds")]]
     facts = {
         **machine("torch", "xgboost", "catboost", "lightgbm"),
-        "budget": f"{options.budget} s{' together' * options.together}",
+        "budget": " and ".join(dict.fromkeys(f"{budget_of(system, options)} s" for system in systems))
+        + " together" * options.together
+        + f", {options.at_once} at once" * (options.at_once > 0),
         "draws": len(draws),
     }
     right = range(2, 2 + 2 * len(systems) + len(rivals))
@@ -254,14 +268,19 @@ def main() -> int:
     parser.add_argument(
         "--together", action="store_true", help="run the systems at the same time on equal shares of the cores"
     )
+    parser.add_argument("--at-once", type=int, default=0, help="jobs at the same time, each on its share of the cores")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
     parser.add_argument("--keep", type=Path, help="folder for run folders, tables and predictions")
     parser.add_argument("--out", type=Path, default=RESULTS / "rivals.json")
     options = parser.parse_args()
     systems: list[str] = options.systems.split(",")
-    unknown = [system for system in systems if system.partition(":")[0] not in ("tabapp", "autogluon")]
-    if unknown or "tabapp" not in systems:
-        parser.error("--systems takes tabapp and, beside it, autogluon, autogluon:PRESET or tabapp:OPTION=VALUE")
+    unknown = [system for system in systems if not re.fullmatch(r"(tabapp|autogluon)(:[^@]+)?(@[0-9]+)?", system)]
+    if unknown or systems[0].partition("@")[0] != "tabapp":
+        parser.error(
+            "--systems takes tabapp and, after it, autogluon, autogluon:PRESET or tabapp:OPTION=VALUE, each with @SECONDS"
+        )
+    if options.together and options.at_once:
+        parser.error("--together and --at-once exclude each other")
     if "autogluon" in options.systems and not options.autogluon:
         parser.error("--autogluon names the interpreter of an environment that has AutoGluon")
     entries = entries_of(parser, options.data, options.tables.split(","))
@@ -269,6 +288,7 @@ def main() -> int:
         return 0
     results = results_in(options.out)
     facts_of: dict[str, dict[str, Any]] = {}
+    waiting: dict[str, Callable[[], dict[str, Any]]] = {}
     for entry in entries:
         name = entry["name"]
         facts_of[name] = facts_of_entry(entry)
@@ -281,9 +301,18 @@ def main() -> int:
                 key: partial(measure, keys[key], name, table, facts_of[name], draw, options)
                 for key in (keys if missing and options.together else missing)
             }
+            if options.at_once:
+                waiting.update(jobs)
+                continue
             for key, result in run_together(jobs, draw) if options.together and jobs else map(run_alone, jobs.items()):
                 results[key] = result
                 keep_results(options.out, results, key)
+    if waiting:
+        # The longest ones first, so that no core waits at the end.
+        waiting = dict(sorted(waiting.items(), key=lambda job: -budget_of(job[0].split("|")[1], options)))
+        for key, result in run_in_turn(waiting, options.at_once):
+            results[key] = result
+            keep_results(options.out, results, key)
     show(results, facts_of, options)
     return 0
 

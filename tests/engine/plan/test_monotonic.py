@@ -41,16 +41,16 @@ def check_directions(path: Path, table: pl.DataFrame) -> None:
     """The predictions of a bundle rise with the age and fall with the income."""
     bundle = tabapp.load(path)
 
-    def predictions(column: str, value: float) -> np.ndarray:
-        rows = table.drop("price", "bought").head(30).with_columns(pl.lit(value).alias(column))
+    def predictions(column: str, values: np.ndarray) -> np.ndarray:
+        """(30, values) predictions of the first rows with each value in turn."""
+        rows = table.drop("price", "bought").head(30)
+        stacked = pl.concat(rows.with_columns(pl.lit(float(value)).alias(column)) for value in values)
         # Some values are outside of the training range.
         with warnings.catch_warnings(action="ignore"):
-            if bundle.task == "regression":
-                return np.asarray(bundle.predict(rows), dtype=float)
-            return np.asarray(bundle.predict_proba(rows)["yes"], dtype=float)
+            found = bundle.predict(stacked) if bundle.task == "regression" else bundle.predict_proba(stacked)["yes"]
+        return np.asarray(found, dtype=float).reshape(len(values), 30).T
 
-    ages = np.stack([predictions("age", value) for value in np.linspace(15, 65, 26)], axis=1)
-    incomes = np.stack([predictions("income", value) for value in np.linspace(0, 10, 26)], axis=1)
+    ages, incomes = predictions("age", np.linspace(15, 65, 26)), predictions("income", np.linspace(0, 10, 26))
     assert np.diff(ages, axis=1).min() >= -1e-6
     assert np.diff(incomes, axis=1).max() <= 1e-6
     assert (ages[:, -1] - ages[:, 0]).min() > 0
