@@ -7,6 +7,7 @@ logarithms of the blended probabilities, since members have no common logits; mo
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,11 @@ def fit_temperature(
     own_weight = sample.weight
     before, after = (metrics.loss(metric, codes, each, own_weight) for each in (values, tempered(values, temperature)))
     return temperature if after <= before + 1e-12 else None
+
+
+def load_optimizer() -> None:
+    """Import what calibration needs, which takes most of a second."""
+    import_module("scipy.optimize")
 
 
 def lowest_temperature(values: Array, codes: Array, shares: Array) -> float:

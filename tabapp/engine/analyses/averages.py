@@ -16,6 +16,14 @@ from tabapp.models import registry
 
 MOST_ROWS, MOST_CELLS = 1_000, 20_000
 """Rows on which the models are compared, and rows times classes."""
+LEAST_ROWS = 250
+"""Rows below which too little time is left."""
+
+
+def seconds_of_row(candidate: Candidate) -> float:
+    """Expected seconds in which all models of a candidate predict a row, by the time that their held-out rows took before."""
+    fits = (fit for results in (candidate.results, *candidate.further) for fit in results.values())
+    return sum(fit.predict_seconds / max(1, fit.n_rows) for fit in fits)
 
 
 def averaging_of_ensemble(
@@ -23,14 +31,15 @@ def averaging_of_ensemble(
     members: Sequence[tuple[Candidate, float]],
     scored: UsableRows,
     deadline: float | None = None,
-) -> Averaging:
-    """What the mean of the fold models of an ensemble gains over those of a single fold; nothing if there are too few folds, or not
-    enough time.
+) -> Averaging | None:
+    """What the mean of the fold models of an ensemble gains over those of a single fold; nothing if there are too few folds, and
+    None if the time is too short.
 
     Args:
         members: candidates that have the same folds, with their weights.
         scored: the rows that these folds score.
-        deadline: `time.monotonic()` after which no further model predicts.
+        deadline: `time.monotonic()` after which no further model predicts. There are only so many rows as are expected to be
+            predicted by then.
     """
     data, plan = models.data, models.plan
     folds = sorted(members[0][0].results)
@@ -38,6 +47,15 @@ def averaging_of_ensemble(
     if len(folds) < LEAST_FOLDS or not any(averaged):
         return NO_AVERAGING
     n_rows = min(len(scored), MOST_ROWS, MOST_CELLS // max(1, plan.n_classes))
+    if deadline is not None:
+        each = sum(
+            seconds_of_row(candidate)
+            for (candidate, _), is_averaged in zip(members, averaged, strict=True)
+            if is_averaged
+        )
+        least, n_rows = min(n_rows, LEAST_ROWS), min(n_rows, int((deadline - time.monotonic()) / max(each, 1e-9)))
+        if n_rows < least:
+            return None
     drawn = np.random.default_rng(plan.seed).choice(len(scored), n_rows, replace=False)
     rows = scored.at(np.sort(drawn))
     predictions: list[npt.NDArray[np.float64]] = []
@@ -50,7 +68,7 @@ def averaging_of_ensemble(
         blended = single
         for (candidate, weight), is_averaged in zip(members, averaged, strict=True):
             if deadline is not None and time.monotonic() > deadline:
-                return NO_AVERAGING
+                return None
             if is_averaged:
                 blended = blended + weight * models.predict(candidate, fold, rows).astype(np.float64)
         predictions.append(blended)

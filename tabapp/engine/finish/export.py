@@ -127,7 +127,7 @@ def _rebuilt(
         if not options.refit:
             stage("comparing the models of the folds")
             scored = run.data.scored.at(selected.covered)
-            averaging = averaging_of_ensemble(run.models, selected.members, scored)
+            averaging = averaging_of_ensemble(run.models, selected.members, scored) or NO_AVERAGING
             selected = selected.averaged(averaging, run.plan.metric)
         scores = _scores(run, selected.prediction, selected.covered, stage, selected)
         how = f"selected to predict {options.limit_rows:,} rows within {options.limit_ms:g} ms"

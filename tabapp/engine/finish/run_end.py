@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -38,7 +39,6 @@ from tabapp.engine.loop.fold_models import FoldModels
 from tabapp.engine.machine.contention import Contention
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.plan.write_rows import read_sample
-from tabapp.ensemble.averaging import NO_AVERAGING
 from tabapp.errors import BundleError, DataError, ExitCode, TabappError, option
 from tabapp.findings import ModelAttention
 from tabapp.models import registry
@@ -98,7 +98,9 @@ class Finish:
         """
         self._emit(ev.StageChanged(stage="ensembling", deadline=self._clock.wall_deadline()))
         contention = Contention()
-        selected = self._conductor.board.select_now()
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(self._conductor.board.score_rows)
+            selected = self._conductor.board.select_now()
         if selected is not None:
             self._clock.reserve_export(export_seconds(self._folder.fits, selected.members))
             selected = self._conductor.board.selected = self._averaged(selected)
@@ -150,9 +152,10 @@ class Finish:
         except Exception as error:
             self._log_failure("score of the mean of the fold models", error)
             return selected
-        if averaging == NO_AVERAGING and end is not None and time.monotonic() > end:
+        if averaging is None:
             message = "No time to compare the fold models: the score of the ensemble is that of single ones."
             self._emit(ev.Log(level="info", message=message))
+            return selected
         return selected.averaged(averaging, self._plan.metric)
 
     def _common(self, elapsed: Callable[[], float]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from tabapp.ensemble.averaging import NO_AVERAGING, Averaging
 from tabapp.ensemble.calibration import Calibration, ClassScaling
 from tabapp.ensemble.greedy import cross_fitted
 from tabapp.ensemble.scaling import of_mean
-from tabapp.ensemble.temperature import HIGHEST, LOWEST
+from tabapp.ensemble.temperature import HIGHEST, LOWEST, load_optimizer
 from tabapp.models import registry
 from tabapp.models.contract import Floats
 from tabapp.policy import POLICY, Policy
@@ -180,6 +180,7 @@ class Board:
     _selecting: Future[Selected | None] | None = None
     _allowance: Allowance = field(default_factory=lambda: Allowance(SELECTION_SHARE, FIRST_SELECTION_SECONDS))
     _stale: bool = False
+    _loads: bool = False
     n_selections: int = 0
     _gains: dict[tuple[tuple[str, int], ...], tuple[object, float]] = field(
         default_factory=dict[tuple[tuple[str, int], ...], tuple[object, float]]
@@ -201,6 +202,10 @@ class Board:
             complete = [candidate for candidate in self._eligible() if candidate.is_complete]
             if complete:
                 self._selecting = self._pool.submit(self._select_for_now, complete)
+                if not self._loads and metrics.get(self.plan.metric).is_classification:
+                    # The end of the run should not wait for it.
+                    self._loads = True
+                    self._pool.submit(load_optimizer)
         return None
 
     def _select_for_now(self, complete: list[Candidate]) -> Selected | None:
@@ -247,6 +252,13 @@ class Board:
         self._pool.shutdown(wait=True)
         self.selected = self._select(self._eligible())
         return self.selected
+
+    def score_rows(self) -> None:
+        """Compute the scores that the rows of the final leaderboard have, which takes a second on large tables."""
+        best = (self.competition.best_of(name) for name in self.competition.models)
+        for candidate in best:
+            if candidate is not None:
+                self.scorer.score(candidate)
 
     def _select(self, candidates: list[Candidate], *, is_final: bool = True) -> Selected | None:
         plan = self.plan

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tabapp.bundle.prediction.load import load_bundle
 from tabapp.bundle.prediction.local import LocalPredictor
+from tabapp.engine.analyses import averages
 from tabapp.engine.analyses.averages import averaging_of_ensemble
 from tabapp.engine.analyses.finished_run import FinishedRun
+from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.loop.board import select_ensemble
-from tabapp.ensemble.averaging import NO_AVERAGING, Averaging, averaging_of
+from tabapp.ensemble.averaging import Averaging, averaging_of
 from tabapp.ensemble.calibration import ClassScaling
 from tabapp.ensemble.scaling import of_mean
 from tests.engine.finished_runs import make_run
@@ -41,6 +46,7 @@ def test_the_fold_models_of_the_bundle_show_the_same_gain(name: str, request: py
     run: FinishedRun = request.getfixturevalue(name)
     rows = run.data.scored
     found = averaging_of_ensemble(run.models, run.members, rows)
+    assert found is not None
     predictor = load_bundle(run.folder.bundle).predictor
     assert isinstance(predictor, LocalPredictor)
     tables = {folder: preparer.transform(run.data.frame) for folder, preparer in predictor.preparers.items()}
@@ -63,7 +69,24 @@ def test_the_fold_models_of_the_bundle_show_the_same_gain(name: str, request: py
 def test_no_model_predicts_after_the_deadline(numbers: FinishedRun) -> None:
     rows = numbers.data.scored
     late = time.monotonic() - 1
-    assert averaging_of_ensemble(numbers.models, numbers.members, rows, late) == NO_AVERAGING
+    assert averaging_of_ensemble(numbers.models, numbers.members, rows, late) is None
+
+
+def test_rows_are_as_many_as_can_be_predicted_in_time(numbers: FinishedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(averages, "LEAST_ROWS", 50)
+    seen: list[int] = []
+    monkeypatch.setattr(averages, "averaging_of", lambda folds, *rest, **named: seen.append(folds.shape[1]))
+    monkeypatch.setattr(averages, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    members = [(slower(candidate), weight) for candidate, weight in numbers.members]
+    for seconds in (1_000.0, 1.0 * len(members), 0.49 * len(members)):
+        averaging_of_ensemble(numbers.models, members, numbers.data.scored, seconds)
+    assert seen == [len(numbers.data.scored), 100]
+
+
+def slower(candidate: Candidate) -> Candidate:
+    """A candidate whose models together predict a row in 10 ms."""
+    results = {fold: replace(fit, predict_seconds=0.01 * fit.n_rows / FOLDS) for fold, fit in candidate.results.items()}
+    return dataclasses.replace(candidate, results=results, further=())
 
 
 def test_an_ensemble_gets_the_score_and_the_temperature_of_the_mean(classes: FinishedRun) -> None:

@@ -116,6 +116,35 @@ def test_selections_take_a_small_share_of_the_time(
     assert refresh() == 2
 
 
+@pytest.mark.parametrize(("metric", "expected"), [("rmse", 0), ("log_loss", 1)])
+def test_what_calibration_imports_is_loaded_once_during_fitting(
+    metric: str, expected: int, board: Board, predictions: Predictions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    candidate_with(board, predictions, "a", TARGET, folds=3)
+    board.plan.metric = metric  # pyright: ignore[reportAttributeAccessIssue]
+    loaded: list[str] = []
+    monkeypatch.setattr(board_module, "load_optimizer", lambda: loaded.append("scipy"))
+    monkeypatch.setattr(board_module, "select_ensemble", lambda *_, **__: None)
+    board._allowance = Allowance(1.0, 1e9)
+    for _ in range(2):
+        board.mark_stale()
+        board.refresh()
+        assert board._selecting is not None
+        board._selecting.result()
+        board.refresh()
+    assert board.select_now() is None
+    assert len(loaded) == expected
+
+
+def test_the_scores_of_the_final_rows_are_computed_before_them(board: Board, predictions: Predictions) -> None:
+    best = candidate_with(board, predictions, "a", TARGET, folds=3)
+    candidate_with(board, predictions, "b", TARGET, folds=0)
+    scored: list[tuple[Candidate, bool]] = []
+    board.scorer = cast(Any, SimpleNamespace(score=lambda candidate, exact=True: scored.append((candidate, exact))))
+    board.score_rows()
+    assert scored == [(best, True)]
+
+
 def test_a_gain_is_the_share_of_the_error_that_the_best_blend_removes(board: Board, predictions: Predictions) -> None:
     noise, other = GENERATOR.normal(size=(2, ROWS))
     select(board, TARGET + noise)
