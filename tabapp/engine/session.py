@@ -177,6 +177,7 @@ class Session:
         executor = self._executor(plan)
         try:
             data = RunData(self._folder)
+            clock.reserve_ensemble(len(data.scored) * max(1, plan.n_classes))
             conductor = Conductor(
                 self._folder,
                 plan,

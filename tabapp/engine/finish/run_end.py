@@ -46,6 +46,7 @@ from tabapp.run.options.config import RunConfig
 from tabapp.run.record import events as ev
 from tabapp.run.record.folder import RunFolder
 from tabapp.run.record.score_text import validation_of
+from tabapp.run.record.undefined import defined
 from tabapp.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ if TYPE_CHECKING:
 EXPORT_SECONDS = 2.0
 """Time reserved for writing and verifying the bundle, in a run with a budget on an idle machine."""
 EXPORT_SHARE = 0.5
-RESAMPLES, FEW_RESAMPLES = 200, 50
-"""Bootstrap resamples for the run's metric, and for the others, whose intervals are left out if little time is left."""
+FEW_RESAMPLES = 50
+"""Bootstrap resamples for metrics beside that of the run, whose intervals are left out if little time is left."""
 LEAST_IMPORTANCE_SECONDS = 0.5
 IMPORTANCES_SHARE = 0.7
 """Share of the time for explaining that importances may take; feature effects get the rest."""
@@ -364,11 +365,13 @@ class Finish:
         weight: npt.NDArray[np.float32] | None,
     ) -> list[MetricValue]:
         """Every metric of the task, as expected of the mean of the fold models, the run's metric first."""
-        values: list[MetricValue] = []
+        own = self._plan.metric
+        others = [name for name in metrics.names_for(self._plan.task, first=own) if name != own]
+        score, low, high = map(defined, (selected.score.value, selected.score.low, selected.score.high))
+        values = [MetricValue(name=own, score=score, low=low, high=high)]
         least = EXPORT_SECONDS * self._clock.slowdown
-        for name in metrics.names_for(self._plan.task, first=self._plan.metric):
-            own = name == self._plan.metric
-            n_resamples = RESAMPLES if own else FEW_RESAMPLES if self._clock.left() > least else 0
+        for name in others:
+            n_resamples = FEW_RESAMPLES if self._clock.left() > least else 0
             try:
                 value = metric_value(
                     name,
@@ -381,8 +384,6 @@ class Finish:
                 )
             except Exception as error:
                 # A third-party metric that nobody chose must not cost the run its bundle.
-                if own:
-                    raise
                 message = f"The bundle has no score by the metric {name!r}: {type(error).__name__}: {error}."
                 self._emit(ev.Log(level="warning", message=message))
             else:

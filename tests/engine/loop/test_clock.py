@@ -86,6 +86,20 @@ def test_a_large_bundle_gets_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert unlimited.fitting_left() == unlimited.left_before_export() == float("inf")
 
 
+def test_the_ensemble_of_a_large_table_gets_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    clock = Clock(60.0, used=0.0)
+    clock.reserve_ensemble(2_000)
+    assert clock.fitting_left() == pytest.approx(60.0 - 3.6), "a small one"
+    clock.reserve_ensemble(500_000)
+    assert clock.fitting_left() == pytest.approx(60.0 - 2.4 - 4.0)
+    clock.reserve_export(1.0)
+    assert clock.fitting_left() == pytest.approx(60.0 - 2.4 - 4.0 - 1.0)
+    long = Clock(600.0, used=0.0)
+    long.reserve_ensemble(500_000)
+    assert long.fitting_left() == pytest.approx(600.0 - 36.0), "the reserve of a long run suffices"
+
+
 def test_the_time_for_a_bundle_depends_on_the_size_of_its_models(tmp_path: Path) -> None:
     for fit, n_bytes in (("mlp-0000-f0", 1_000_000), ("mlp-0000-f1", 2_000_000), ("mlp-0001-f0", 4_000_000)):
         model = tmp_path / fit / "model" / "parts"
