@@ -138,7 +138,7 @@ class Explanation(Table):
         is_stale = ready.preliminary or bool(earlier_subject(ready, state.leaderboard))
         preliminary = "preliminary, of " if ready.preliminary else ""
         # A long title is cut at its end.
-        of = f"{preliminary}{facts.title} · " if is_stale else ""
+        of = f"{preliminary}{facts.title} · " if is_stale or not attention else ""
         title = f"Importance · {of}sorted by {sort}"
         if attention and ready.attention_model is not None:
             kind = kind_of(state, ready.attention_model)
