@@ -277,7 +277,7 @@ def main() -> int:
     unknown = [system for system in systems if not re.fullmatch(r"(tabapp|autogluon)(:[^@]+)?(@[0-9]+)?", system)]
     if unknown or systems[0].partition("@")[0] != "tabapp":
         parser.error(
-            "--systems takes tabapp and, after it, autogluon, autogluon:PRESET or tabapp:OPTION=VALUE, each with @SECONDS"
+            "--systems takes tabapp and, after it, autogluon, autogluon:PRESET or tabapp:OPTION=VALUE, optionally with @SECONDS"
         )
     if options.together and options.at_once:
         parser.error("--together and --at-once exclude each other")

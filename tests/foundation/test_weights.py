@@ -87,8 +87,8 @@ def test_code_in_a_file_is_not_executed(weights_folder: Path, tmp_path: Path) ->
     with pytest.raises(UsageError, match="cannot be used as lightpfn-classifier"):
         add("lightpfn", light_weights(), file)
     file.write_bytes(pickle.dumps(Code(trap)))
-    made, problem = converted(light_plugin(), "lightpfn-classifier", file, file.with_name("config.json"))
-    assert (made, bool(problem)) == (b"", True)
+    with pytest.raises(UsageError, match="cannot be used as lightpfn-classifier"):
+        add("lightpfn", light_weights(), file)
     assert not trap.exists()
     assert not list(weights_folder.iterdir())
 

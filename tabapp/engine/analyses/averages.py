@@ -17,13 +17,7 @@ from tabapp.models import registry
 MOST_ROWS, MOST_CELLS = 1_000, 20_000
 """Rows on which the models are compared, and rows times classes."""
 LEAST_ROWS = 250
-"""Rows below which too little time is left."""
-
-
-def seconds_of_row(candidate: Candidate) -> float:
-    """Expected seconds in which all models of a candidate predict a row, by the time that their held-out rows took before."""
-    fits = (fit for results in (candidate.results, *candidate.further) for fit in results.values())
-    return sum(fit.predict_seconds / max(1, fit.n_rows) for fit in fits)
+"""If there is time for fewer rows, the models are not compared."""
 
 
 def averaging_of_ensemble(
@@ -49,7 +43,7 @@ def averaging_of_ensemble(
     n_rows = min(len(scored), MOST_ROWS, MOST_CELLS // max(1, plan.n_classes))
     if deadline is not None:
         each = sum(
-            seconds_of_row(candidate)
+            candidate.seconds_of_row
             for (candidate, _), is_averaged in zip(members, averaged, strict=True)
             if is_averaged
         )

@@ -1,4 +1,4 @@
-"""Feature importances of a run: permutation importance of the best model that is fast enough, beside the attention of another."""
+"""Feature importances of a run: permutation importance of the best model that is fast enough, and attention."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tabapp import metrics
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.loop.explained_model import LEAST_ROWS, explained_model, n_passes, rows_in_time, single_models
 from tabapp.engine.loop.fold_models import FoldModels
+from tabapp.engine.machine.devices import available_cores
 from tabapp.engine.schedule.competition import Competition
 from tabapp.errors import DataError
 from tabapp.explain.agreement import agreement, combine
@@ -55,7 +56,7 @@ def compute_importances(
         return None
     data, plan = models.data, models.plan
     columns = [column.name for column in data.schema.inputs]
-    n_columns, n_jobs = len(columns), plan.workers * plan.n_threads
+    n_columns, n_jobs = len(columns), min(plan.workers * plan.n_threads, available_cores())
     winner, max_rows, order = best[0], MOST_ROWS, None
     if deadline is not None:
         winner = explained_model(best, n_columns, deadline - time.monotonic(), n_jobs, MOST_ROWS)

@@ -100,6 +100,7 @@ class Finish:
         self._emit(ev.StageChanged(stage="ensembling", deadline=self._clock.wall_deadline()))
         contention = Contention()
         with ThreadPoolExecutor(1) as pool:
+            # What fails there fails again in the rows.
             pool.submit(self._conductor.board.score_rows)
             selected = self._conductor.board.select_now()
         if selected is not None:
@@ -268,7 +269,7 @@ class Finish:
         best = single_models(self._conductor.competition)[0]
         if best.key != (importances.model, importances.trial):
             slow, shown = registry.get(best.model).title, registry.get(importances.model).title
-            message = f"The time is too short for importances of {slow}, the best single model: they are of {shown}."
+            message = f"Importances are of {shown}: the time is too short for {slow}, the best single model."
             self._emit(ev.Log(level="info", message=message))
 
     def _emit_attention(self, importances: ev.ImportancesReady | None, seconds_left: Callable[[], float]) -> None:

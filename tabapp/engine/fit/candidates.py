@@ -93,6 +93,12 @@ class Candidate:
         return sum(result.seconds for results in (self.results, *self.further) for result in results.values())
 
     @property
+    def seconds_of_row(self) -> float:
+        """Seconds in which the models of all folds and seeds predict a row, by the time that their held-out rows took."""
+        fits = (result for results in (self.results, *self.further) for result in results.values())
+        return sum(fit.predict_seconds / max(1, fit.n_rows) for fit in fits)
+
+    @property
     def seeds(self) -> int:
         """Number of seeds whose predictions are averaged."""
         return 1 + len(self.further)

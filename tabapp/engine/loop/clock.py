@@ -25,7 +25,8 @@ EXPORT_BYTES_PER_SECOND = 35e6
 """Of models that are compressed, written and verified by one core of an AMD EPYC server."""
 SECONDS_OF_PREDICTION = 8e-6
 """Time of the final selection, calibration and intervals on the same server, for each out-of-fold prediction: a number, or the
-probability of a class. adult (98,000) takes 1.8 s, and covertype (350,000) 2.7 s, of which the shortest reserve has a part."""
+probability of a class. adult (98,000) takes 1.8 s, and covertype (350,000) 2.7 s; the reserve of every run covers the first second
+or two."""
 
 
 class Clock:

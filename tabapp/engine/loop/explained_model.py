@@ -42,7 +42,8 @@ def rows_in_time(candidate: Candidate, n_columns: int, seconds: float, n_jobs: i
         n_columns, n_jobs: see `n_passes`.
     """
     whole = n_passes(n_columns, n_jobs) * seconds_of_pass(candidate, most)
-    return most if whole <= seconds else int(most * max(0.0, seconds) / whole)
+    seconds = max(0.0, seconds)
+    return most if whole <= seconds else int(most * seconds / whole)
 
 
 def explained_model(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -145,6 +146,21 @@ def test_scores_on_one_of_three_folds_say_so(tmp_path: Path, monkeypatch: pytest
     assert any(row.reason == "1 of 3 folds" for row in others)
     assert contents.validation == "only 1 of 3 folds of 3-fold stratified cross-validation"
     assert "1 of 3 folds" in make_report(state_of(engine)).summary
+
+
+def test_importances_of_another_than_the_best_model_say_so() -> None:
+    losses = {"prior_fitted": 0.1, "linear": 0.2}
+    best = {name: SimpleNamespace(key=(name, 0), model=name, results={0: None}) for name in losses}
+    competition = SimpleNamespace(models=best, best_of=best.get, loss_of=lambda candidate: losses[candidate.model])
+    said: list[ev.Log] = []
+    last = object.__new__(Finish)
+    last._conductor = SimpleNamespace(competition=competition)  # type: ignore[assignment]
+    last._emit = said.append  # type: ignore[assignment]
+    for name in losses:
+        last._say_whose(SimpleNamespace(model=name, trial=0))  # type: ignore[arg-type]
+    (log,) = said
+    text = "Importances are of Linear model: the time is too short for Prior-fitted network, the best single model."
+    assert (log.level, log.message) == ("info", text)
 
 
 @pytest.mark.parametrize(("budget", "reserve"), [(600.0, 36.0), (None, LONGEST_RESERVE)])

@@ -32,6 +32,7 @@ def test_rows_are_as_many_as_can_be_shuffled_in_time() -> None:
     assert rows_in_time(each, 9, whole, 1, 1_000) == 1_000
     assert rows_in_time(each, 9, whole / 4, 1, 1_000) == 250
     assert rows_in_time(each, 9, -1.0, 1, 1_000) == 0
+    assert rows_in_time(candidate(0.0), 9, -1.0, 1, 1_000) == 1_000, "the clock measured no time"
 
 
 def test_the_best_model_is_explained_if_its_shuffles_fit_in_the_time() -> None:
