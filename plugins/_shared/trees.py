@@ -15,14 +15,17 @@ import numpy.typing as npt
 from tabapp import metrics
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.features.saved import array_names, demand, read_arrays_and_notes
-from tabapp.models.contract import FitContext, Float32, Shape, Task
+from tabapp.models.contract import FitContext, FittedModel, Float32, Params, Shape, Task
 from tabapp.models.formula import Formula, TreeFormula, codes_up_to
 
 from .boosting import MANY_COLUMNS, BoostedModel, BoostingParams, BoostingPlugin, matrix
+from .constant import ConstantModel
 from .target import Target, target_of
 from .tree_arrays import ARRAYS, WIDE_ARRAYS, Trees
 
 TREES_PER_STEP = 10
+SCORED_ROWS = 10_000
+"""Training rows at most of the small forest whose score on the early-stopping rows a fit reports."""
 
 
 class _Described(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -198,6 +201,8 @@ def share_of_columns(shape: Shape, share: float) -> float:
 class ForestPlugin(BoostingPlugin):
     """Base class of random forest and extra trees. Trees are trained a few at a time until the deadline. scikit-learn
     handles missing numbers and unseen levels: each split learns a side for them.
+
+    No number of trees is to be found, because more of them are not worse: a forest is grown once, on all rows.
     """
 
     family = "classic"
@@ -210,6 +215,20 @@ class ForestPlugin(BoostingPlugin):
     estimator: str
     """Name of the estimator's class in sklearn.ensemble, without the suffix Classifier or Regressor."""
     bootstrap: bool
+
+    def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
+        """Report the score of a few trees, and then grow the forest, on the early-stopping rows too."""
+        assert isinstance(params, ForestParams)
+        if constant := ConstantModel.when_needed(train, context):
+            return constant
+        target = Target.fit(train, context)
+        some = train.take(np.random.default_rng(context.seed).permutation(len(train))[:SCORED_ROWS])
+        few, n_few = self.grow(some, None, min(TREES_PER_STEP, params.n_trees), target, params, context)
+        scored = TreesModel(few, target, {}, context.n_threads)
+        context.report(n_few, metrics.score(context.metric, target_of(valid), scored.predict(valid), valid.weight))
+        rows = train.joined(valid) if params.refit else train
+        grown, n_trees = self.grow(rows, None, params.n_trees, target, params, context)
+        return TreesModel(grown, target, {"trees": n_trees, "refit": params.refit}, context.n_threads)
 
     def grow(
         self, train: Table, valid: Table | None, n_trees: int, target: Target, params: Any, context: FitContext
@@ -228,20 +247,12 @@ class ForestPlugin(BoostingPlugin):
             random_state=context.seed,
         )
         trees: list[Trees] = []
-        seen = None if valid is None else matrix(valid)
-        total: Any = 0.0
         while len(trees) < n_trees:
             forest.set_params(n_estimators=min(len(trees) + TREES_PER_STEP, n_trees))
             forest.fit(X, y, sample_weight=train.weight)
-            new = [from_sklearn(estimator.tree_) for estimator in forest.estimators_[len(trees) :]]
-            trees += new
+            trees += [from_sklearn(estimator.tree_) for estimator in forest.estimators_[len(trees) :]]
             if context.seconds_left() <= 0:
                 break
-            if valid is not None and seen is not None:
-                total = total + Trees.join(new).total(seen)
-                output = Grown(Trees.join(trees), classes_of(forest)).from_total(total, target.n_classes)
-                score = metrics.score(context.metric, target_of(valid), target.prediction(output), valid.weight)
-                context.report(len(trees), score)
         return Grown(Trees.join(trees), classes_of(forest)), len(trees)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from tabapp_plugins.xrfm import XRFM
 from tabapp_plugins.xrfm.kernel import Kernel, Norm, average_gradient, distances, leave_one_out, solved
 from tabapp_plugins.xrfm.model import Tree, XRFMModel, calibrated, probabilities
-from tabapp_plugins.xrfm.plugin import XRFMParams
+from tabapp_plugins.xrfm.plugin import XRFMParams, affordable_leaf_rows, leaf_rows_of
 from tabapp_plugins.xrfm.tuning import tune
 
 from tabapp.features.arrays import FeatureSpec, Table
@@ -159,6 +160,50 @@ def test_leaves_change_predictions_little(tmp_path: Path) -> None:
         assert model.summary()["leaves"] == (1 if most == 6_000 else 4)
         errors.append(float(np.abs(model.predict(table_of(new, target[800:])) - target[800:]).mean()))
     assert max(errors) < 0.2 * np.abs(target - target.mean()).mean()
+
+
+def test_leaves_are_as_large_as_time_allows() -> None:
+    params = XRFMParams(leaf_rows=6_000)
+    seconds = {
+        left: affordable_leaf_rows(params, 12_000, (1_500, 0.1), left) for left in (1e9, 13.0, 12.0, 3.0, 0.9, 0.7)
+    }
+    assert seconds == {1e9: 6_000, 13.0: 6_000, 12.0: 3_000, 3.0: 1_500, 0.9: 1_500, 0.7: None}
+    # The leaves of 12,001 rows have at most 3,001: twice as many as there must be with 6,000.
+    assert affordable_leaf_rows(params, 12_001, (1_500, 0.1), 4.0) == 6_000
+    assert affordable_leaf_rows(params, 1_200, (1_200, 0.1), 1.0) == 6_000
+
+
+@pytest.mark.parametrize("leaf_rows", [6_000, 3_000, 1_500])
+@pytest.mark.parametrize("n_rows", [12_000, 12_001, 7_000])
+def test_other_folds_have_leaves_of_the_same_size(leaf_rows: int, n_rows: int) -> None:
+    leaves = 2 ** math.ceil(math.log2(n_rows / leaf_rows))
+    params = XRFMParams(leaf_rows=6_000)
+    found = leaf_rows_of(params, n_rows + 3, [{"rows": n_rows, "leaves": leaves}, {}])
+    assert math.ceil(math.log2(n_rows / found)) == math.log2(leaves)
+
+
+def test_a_model_of_some_rows_gives_small_leaves_and_one_of_all_large_ones() -> None:
+    params = XRFMParams(leaf_rows=6_000)
+    assert leaf_rows_of(params, 12_000, [{"rows": 1_500, "leaves": 1}]) == 1_500
+    assert leaf_rows_of(params, 1_250, [{"rows": 1_000, "leaves": 1}]) == 6_000
+
+
+def test_little_time_makes_leaves_smaller_and_leaves_no_rows_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X = rows_of(3_000, 2)
+    target = X[:, 0] + 0.1 * X[:, 1]
+    train, valid = table_of(X[:2_500], target[:2_500]), table_of(X[2_500:], target[2_500:])
+    params = XRFMParams(leaf_rows=6_000)
+    context = context_of(tmp_path)
+    monkeypatch.setattr("tabapp_plugins.xrfm.plugin.affordable_leaf_rows", lambda *_: 1_500)
+    cut = XRFM().fit(train, valid, params, context)
+    assert cut.summary() == cut.summary() | {"rows": 3_000, "leaves": 2}
+    again = XRFM().refit(table_of(X, target), params, [cut.summary()], context)
+    assert again is not None
+    assert again.summary()["leaves"] == 2
+    monkeypatch.setattr("tabapp_plugins.xrfm.plugin.affordable_leaf_rows", lambda *_: None)
+    assert XRFM().fit(train, valid, params, context).summary()["rows"] == 1_500
 
 
 def test_rows_without_weight_do_not_count(tmp_path: Path) -> None:
