@@ -187,7 +187,7 @@ class ForestParams(BoostingParams, frozen=True, kw_only=True):
         max_rows: maximum number of rows per tree.
     """
 
-    n_trees: int = 200
+    n_trees: int = 100
     min_samples_leaf: int = 2
     max_features: float = 0.5
     max_rows: int = 200_000

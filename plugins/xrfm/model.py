@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,8 @@ class _Saved(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     width: float
     penalty: float
     slope: float
+    widths: tuple[float, ...] = ()
+    penalties: tuple[float, ...] = ()
 
 
 class XRFMModel(FittedModel):
@@ -130,6 +133,8 @@ class XRFMModel(FittedModel):
         coefficients: (n_rows, outputs) float64.
         mean: (outputs,) float64 mean target.
         slope, bias: of the log-odds of the classes: slope times output plus (outputs,) bias. Unused in regression.
+        widths, penalties: that the search found in each iteration, widths in units of the median distance of two rows. Models of
+            other folds take them. Empty for a model that was saved without them.
     """
 
     thread_safe = True
@@ -148,10 +153,13 @@ class XRFMModel(FittedModel):
         mean: Float64,
         slope: float,
         bias: Float64,
+        widths: Sequence[float] = (),
+        penalties: Sequence[float] = (),
     ) -> None:
         self.design, self.target, self.transform, self.kernel = design, target, transform, kernel
         self.penalty, self.tree, self.rows, self.coefficients = penalty, tree, rows, coefficients
         self.mean, self.slope, self.bias = mean, slope, bias
+        self.widths, self.penalties = tuple(widths), tuple(penalties)
 
     @property
     def n_binary(self) -> int:
@@ -188,6 +196,7 @@ class XRFMModel(FittedModel):
         target = {name: getattr(self.target, name) for name in ("task", "n_classes", "mean", "std")}
         kernel = {"norm": self.kernel.norm, "exponent": self.kernel.exponent, "width": self.kernel.width}
         saved = {"target": target, **kernel, "penalty": self.penalty, "slope": self.slope}
+        saved |= {"widths": self.widths, "penalties": self.penalties}
         (folder / "model.json").write_text(json.dumps(saved))
 
     @classmethod
@@ -212,7 +221,7 @@ class XRFMModel(FittedModel):
         demand(len(tree.start) > 1, "it has no leaf")
         return cls(
             design, saved.target, arrays["transform"], kernel, saved.penalty, tree, arrays["rows"], arrays["coefficients"],
-            arrays["mean"], saved.slope, arrays["bias"],
+            arrays["mean"], saved.slope, arrays["bias"], saved.widths, saved.penalties,
         )  # fmt: skip
 
     def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:
@@ -251,7 +260,7 @@ class XRFMModel(FittedModel):
             "leaves": len(self.tree.start) - 1,
             "width": round(self.kernel.width, 4),
             "penalty": self.penalty,
-        }
+        } | ({"widths": list(self.widths), "penalties": list(self.penalties)} if self.widths else {})
 
 
 def stored_rows(

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from .._shared.design import MOST_LEVELS, Design
 from .._shared.target import Target, target_of
 from .kernel import Float64, Norm
 from .model import XRFMModel, calibrated, stored_rows
-from .tuning import Tuned, transformed, tune
+from .tuning import PENALTIES, WIDTHS, Place, Tuned, transformed, tune
 
 MOST_ROWS, MOST_FEATURES, MOST_CLASSES = 100_000, 300, 50
 FEW_ROWS = 2_000
@@ -94,17 +95,37 @@ class Encoded:
         return self.design.n_columns - len(self.design.mean)
 
 
-def tuned(some: Encoded, params: XRFMParams, context: FitContext) -> Tuned:
-    """Metric, width and penalty for these rows, as far as time allows."""
+def places_of(summaries: Sequence[Mapping[str, Any]]) -> list[Place]:
+    """The mean places of width and penalty in each iteration of the models of other folds; empty without any."""
+    found = [
+        [
+            (WIDTHS.index(width), PENALTIES.index(penalty))
+            for width, penalty in zip(summary["widths"], summary["penalties"], strict=True)
+        ]
+        for summary in summaries
+        if "widths" in summary
+    ]
+    if not found:
+        return []
+    n_iterations = round(sum(map(len, found)) / len(found))
+    each = [[places[min(k, len(places) - 1)] for places in found] for k in range(n_iterations)]
+    return [(round(fmean(width for width, _ in at)), round(fmean(penalty for _, penalty in at))) for at in each]
+
+
+def tuned(some: Encoded, params: XRFMParams, context: FitContext, summaries: Sequence[Mapping[str, Any]] = ()) -> Tuned:
+    """Metric, width and penalty for these rows, as far as time allows. Width, penalty and number of iterations are those of other
+    folds if there are any: a search takes most of the time of a fit."""
+    known = places_of(summaries)
     return tune(
         some.rows,
         some.outputs,
         some.weight,
         norm=params.norm,
         exponent=params.exponent,
-        n_iterations=params.n_iterations,
+        n_iterations=len(known) - 1 if known else params.n_iterations,
         n_binary=some.n_binary,
         may_continue=lambda: context.seconds_left() > 0,
+        known=known,
     )
 
 
@@ -119,7 +140,7 @@ def model_of(data: Encoded, found: Tuned, params: XRFMParams) -> XRFMModel:
         slope, bias = calibrated(found.left_out + data.mean, found.codes, found.weight)
     return XRFMModel(
         data.design, data.target, found.transform, found.kernel, found.penalty, tree, stored, coefficients, data.mean,
-        slope, bias,
+        slope, bias, [WIDTHS[at] for at, _ in found.places], [PENALTIES[at] for _, at in found.places],
     )  # fmt: skip
 
 
@@ -159,12 +180,14 @@ class XRFM(Plugin):
     differ much from it, and are far better on some tables, so that the model starts first.
 
     NOTE[DIFF]: with fewer than 2,000 training rows, the defaults learn no metric, because the average gradient is too noisy. The
-    metric is learned from at most 1,500 rows.
+    metric is learned from at most 1,500 rows. Width and penalty are searched for in the first folds only, and if time is short,
+    leaves have fewer rows.
     """
 
     name = "xrfm"
     title = "xRFM"
     starts_first = True
+    reuses_steps = True
     family = "classic"
     paper = (
         "Beaglehole et al. 2025, xRFM: Accurate, scalable, and interpretable feature learning models for tabular data"
@@ -245,14 +268,14 @@ class XRFM(Plugin):
     def refit(
         self, train: Table, params: Params, summaries: Sequence[Mapping[str, Any]], context: FitContext
     ) -> FittedModel:
-        """Store all rows, in leaves as large as those of the other folds."""
+        """Store all rows, with the width, the penalty and leaves as large as those of the other folds."""
         assert isinstance(params, XRFMParams)
         if constant := ConstantModel.when_needed(train, context):
             return constant
         rows = Encoded.of(train, context)
         leaf_rows = leaf_rows_of(params, len(rows.rows), summaries)
         with threadpool_limits(context.n_threads):
-            found = tuned(rows.sample(len(train), TUNING_ROWS, context.seed), params, context)
+            found = tuned(rows.sample(len(train), TUNING_ROWS, context.seed), params, context, summaries)
             return model_of(rows, found, msgspec.structs.replace(params, leaf_rows=leaf_rows))
 
     def load(self, folder: Path) -> FittedModel:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,8 @@ from .kernel import Float64, Kernel, Norm, average_gradient, distances, leave_on
 
 WIDTHS, PENALTIES = tuple(2.0**k for k in range(-1, 6)), tuple(10.0**k for k in range(-5, 2))
 """Widths in units of the median distance of two rows, and penalties."""
-FIRST_WIDTH, FIRST_PENALTY = 2, 3
+Place = tuple[int, int]
+FIRST: Place = 2, 3
 """Where the search starts in these lists."""
 LEAST_EIGENVALUE = 1e-12
 
@@ -28,6 +29,7 @@ class Tuned:
         kernel: with the best width.
         penalty: the best penalty of a row with the mean weight.
         error: mean squared leave-one-out error, summed over the outputs.
+        places: of width and penalty in the lists of them, in each iteration up to this model.
         coefficients, left_out: (rows, outputs) of the rows that were searched on, and their leave-one-out predictions.
         codes, weight: (rows,) the output with the largest target of these rows, which is the class, and their weights.
     """
@@ -36,6 +38,7 @@ class Tuned:
     kernel: Kernel
     penalty: float
     error: float
+    places: tuple[Place, ...]
     coefficients: Float64
     left_out: Float64
     codes: npt.NDArray[np.int64]
@@ -57,6 +60,7 @@ def tune(
     n_iterations: int,
     n_binary: int,
     may_continue: Callable[[], bool],
+    known: Sequence[Place] = (),
 ) -> Tuned:
     """Alternate between a search for width and penalty, and the average gradient of the best model as the next metric.
 
@@ -68,14 +72,19 @@ def tune(
         target: (rows, outputs) with mean 0.
         weight: (rows,) above 0, with mean 1.
         may_continue: asked between models; at least one is fitted.
+        known: the places of width and penalty in the lists of them, in each iteration; searched for if empty.
     """
     n_columns = rows.shape[1]
     transform = np.ones((1, n_columns), np.float32) if norm == 1 else np.eye(n_columns, dtype=np.float32)
     best: Tuned | None = None
-    at = FIRST_WIDTH, FIRST_PENALTY
+    at, places = FIRST, ()
     for iteration in range(n_iterations + 1):
-        found, at = _searched(rows, target, weight, transform, norm, exponent, n_binary, at, may_continue)
-        best = found if best is None or found.error < best.error else best
+        at = known[iteration] if known else at
+        may_search = (lambda: False) if known else may_continue
+        found = _searched(rows, target, weight, transform, norm, exponent, n_binary, at, may_search)
+        (at,) = found.places
+        places = *places, at
+        best = replace(found, places=places) if best is None or found.error < best.error else best
         if iteration == n_iterations or not may_continue():
             break
         z = transformed(rows, transform)
@@ -95,7 +104,7 @@ def _searched(
     n_binary: int,
     at: tuple[int, int],
     may_continue: Callable[[], bool],
-) -> tuple[Tuned, tuple[int, int]]:
+) -> Tuned:
     """Climb from neighbor to neighbor in the grid of widths and penalties until none has a lower error."""
     z = transformed(rows, transform)
     distance = distances(z, z, norm, n_binary)
@@ -113,7 +122,7 @@ def _searched(
             else:
                 error = float(np.average(((target - left_out) ** 2).sum(axis=1), weights=weight))
                 known[place] = Tuned(
-                    transform, kernel, penalty, error, coefficients, left_out, target.argmax(axis=1), weight
+                    transform, kernel, penalty, error, (place,), coefficients, left_out, target.argmax(axis=1), weight
                 )
         return known[place]
 
@@ -129,12 +138,12 @@ def _searched(
             if not (0 <= place[0] < len(WIDTHS) and 0 <= place[1] < len(PENALTIES)):
                 continue
             if place not in known and not may_continue():
-                return best, at
+                return best
             found = tried(place)
             if found is not None and found.error < best.error:
                 best, at = found, place
         if at == start:
-            return best, at
+            return best
 
 
 def _metric(gradient: Float64, transform: Float32) -> Float32:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tabapp_plugins.xrfm import XRFM
 from tabapp_plugins.xrfm.kernel import Kernel, Norm, average_gradient, distances, leave_one_out, solved
 from tabapp_plugins.xrfm.model import Tree, XRFMModel, calibrated, probabilities
-from tabapp_plugins.xrfm.plugin import XRFMParams, affordable_leaf_rows, leaf_rows_of
+from tabapp_plugins.xrfm.plugin import XRFMParams, affordable_leaf_rows, leaf_rows_of, places_of
 from tabapp_plugins.xrfm.tuning import tune
 
 from tabapp.features.arrays import FeatureSpec, Table
@@ -242,3 +243,34 @@ def test_the_metric_is_learned_on_large_tables_only() -> None:
     assert [XRFM().defaults("regression", shape, "cpu").n_iterations for shape in shapes[:2]] == [0, 2]
     assert XRFM().supports("regression", shapes[1]) is None
     assert "100,000" in (XRFM().supports("regression", shapes[2]) or "")
+
+
+def test_other_folds_take_width_and_penalty_from_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = rows_of(400, 3)
+    target = np.sin(2 * X[:, 0]) + 0.1 * X[:, 1]
+    params, context = XRFMParams(n_iterations=2), context_of(tmp_path, n_columns=3)
+    found = XRFM().fit(table_of(X[:350], target[:350]), table_of(X[350:], target[350:]), params, context)
+    summary = found.summary()
+    assert summary["penalty"] == summary["penalties"][-1]
+    tried: list[int] = []
+
+    def counted(*arguments: Any) -> Any:
+        tried.append(1)
+        return leave_one_out(*arguments)
+
+    monkeypatch.setattr("tabapp_plugins.xrfm.tuning.leave_one_out", counted)
+    again = XRFM().refit(table_of(X, target), params, [summary], context)
+    assert again is not None
+    assert len(tried) == len(summary["widths"])
+    assert again.summary()["penalties"] == summary["penalties"][: len(again.summary()["penalties"])]
+    new = rows_of(200, 3, seed=9)
+    error = np.mean((again.predict(table_of(new, new[:, 0])) - np.sin(2 * new[:, 0]) - 0.1 * new[:, 1]) ** 2)
+    assert error < 0.05 * np.var(target)
+
+
+def test_the_places_of_several_folds_are_averaged() -> None:
+    first = {"widths": [2.0, 1.0, 1.0], "penalties": [0.1, 0.1, 1.0]}
+    second = {"widths": [8.0], "penalties": [0.001]}
+    assert places_of([first, second]) == [(3, 3), (2, 3)]
+    assert places_of([first]) == [(2, 4), (1, 4), (1, 5)]
+    assert places_of([{"rows": 10}]) == []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import msgspec
 import numpy as np
 import pytest
@@ -83,3 +86,32 @@ def test_boosters_and_forests_of_many_columns_are_cheaper(task: Task) -> None:
             for shape in (few, many)
         ]
         assert seconds[1] < seconds[0], name
+
+
+@pytest.mark.parametrize("name", ["extra_trees", "random_forest"])
+def test_a_forest_is_grown_once_on_all_rows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin = registry.get(name)
+    spec = FeatureSpec(numeric=("a", "b", "c"), categorical=("d",), cardinalities=(5,), sources=("a", "b", "c", "d"))
+    reported: list[tuple[int, float]] = []
+    context = FitContext("binary", 2, "roc_auc", spec, seed=0, device="cpu", n_threads=1, folder=tmp_path)
+    context.on_report = lambda step, value: reported.append((step, value))
+    params = plugin.defaults("binary", Shape(n_rows=200, n_numeric=3, n_categorical=1, n_classes=2), "cpu")
+    grown: list[tuple[int, int]] = []
+    grow = type(plugin).grow
+
+    def counted(self: Any, train: Table, valid: Any, n_trees: int, *others: Any) -> Any:
+        grown.append((len(train), n_trees))
+        return grow(self, train, valid, n_trees, *others)
+
+    monkeypatch.setattr(type(plugin), "grow", counted)
+    train, valid, rows = table(160, 0), table(40, 1), table(50, 2)
+    model = plugin.fit(train, valid, params, context)
+    assert grown == [(160, 10), (200, 100)]
+    assert [step for step, _ in reported] == [10]
+    assert 0.6 < reported[0][1] < 1
+    # The same trees as those of later folds, which train on all of their rows.
+    later = plugin.refit(train.joined(valid), params, [model.summary()], context)
+    assert later is not None
+    np.testing.assert_array_equal(model.predict(rows), later.predict(rows))
+    context.soft_deadline = 0.0
+    assert plugin.fit(train, valid, params, context).summary() == {"trees": 10, "refit": True}
