@@ -182,7 +182,8 @@ class Linear(Plugin):
         passes = 20 if task == "regression" else 300 * max(1, shape.n_classes - 1)
         cells = shape.n_rows * columns
         encoded = shape.n_numeric + min(12 * shape.n_categorical, MOST_LEVELS)
-        return Cost(seconds=0.03 + cells * passes * 4e-10, n_bytes=11_000_000 + 13 * shape.n_rows * encoded)
+        # Upper bounds: how many passes converge differs much between tables.
+        return Cost(seconds=0.03 + cells * passes * 1e-9, n_bytes=11_000_000 + 13 * shape.n_rows * encoded)
 
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
         """Fit once to report a score, and again with the early-stopping rows if time allows, because no early stopping

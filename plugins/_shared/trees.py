@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -247,12 +248,15 @@ class ForestPlugin(BoostingPlugin):
             random_state=context.seed,
         )
         trees: list[Trees] = []
-        while len(trees) < n_trees:
-            forest.set_params(n_estimators=min(len(trees) + TREES_PER_STEP, n_trees))
+        began, affordable = time.monotonic(), float(context.n_threads)
+        while len(trees) < n_trees and affordable >= 1:
+            n_more = min(TREES_PER_STEP, int(affordable), n_trees - len(trees))
+            forest.set_params(n_estimators=len(trees) + n_more)
             forest.fit(X, y, sample_weight=train.weight)
             trees += [from_sklearn(estimator.tree_) for estimator in forest.estimators_[len(trees) :]]
-            if context.seconds_left() <= 0:
-                break
+            # On a large table a tree takes seconds, and a step must not end long after the deadline.
+            each = (time.monotonic() - began) / len(trees)
+            affordable = min(context.seconds_left() / max(each, 1e-9), n_trees)
         return Grown(Trees.join(trees), classes_of(forest)), len(trees)
 
 

@@ -114,4 +114,4 @@ def test_a_forest_is_grown_once_on_all_rows(name: str, tmp_path: Path, monkeypat
     assert later is not None
     np.testing.assert_array_equal(model.predict(rows), later.predict(rows))
     context.soft_deadline = 0.0
-    assert plugin.fit(train, valid, params, context).summary() == {"trees": 10, "refit": True}
+    assert plugin.fit(train, valid, params, context).summary() == {"trees": 1, "refit": True}
