@@ -145,25 +145,32 @@ def model_of(data: Encoded, found: Tuned, params: XRFMParams) -> XRFMModel:
 
 
 def affordable_leaf_rows(params: XRFMParams, n_rows: int, first: tuple[int, float], seconds_left: float) -> int | None:
-    """The rows of a leaf, halved until the coefficients of all rows are expected to be found in time; None if no leaf is small
-    enough. Leaves of 3,000 instead of 6,000 rows take a third of the time, and are much better than some of the rows.
+    """The most rows of a leaf with which a model of all rows is expected to be ready in time: those of the parameters, halved until
+    they suffice; None if that would be less than `LEAST_LEAF_ROWS`.
 
     Args:
+        n_rows: of the model.
         first: rows of a model with one leaf, and the seconds that it took.
+        seconds_left: for the model.
     """
-    n_first, seconds = first
-    for leaf_rows in (params.leaf_rows, params.leaf_rows // 2, params.leaf_rows // 4, params.leaf_rows // 8):
-        if leaf_rows < min(LEAST_LEAF_ROWS, params.leaf_rows):
-            break
+    (n_first, seconds), leaf_rows = first, params.leaf_rows
+    while True:
         in_leaf = n_rows / 2 ** max(0, math.ceil(math.log2(n_rows / leaf_rows)))
         # The time grows with the third power of the rows of a leaf.
         if seconds * n_rows / n_first * max(1.0, in_leaf / n_first) ** 2 < seconds_left:
             return leaf_rows
-    return None
+        leaf_rows //= 2
+        if leaf_rows < LEAST_LEAF_ROWS:
+            return None
 
 
 def leaf_rows_of(params: XRFMParams, n_rows: int, summaries: Sequence[Mapping[str, Any]]) -> int:
-    """The rows of a leaf that models of other folds had time for."""
+    """The most rows of a leaf in models of other folds, which may have had too little time for those of the parameters.
+
+    Args:
+        n_rows: of the model to fit.
+        summaries: of the models of other folds.
+    """
     found = params.leaf_rows
     for summary in summaries:
         rows, leaves = summary.get("rows", n_rows), summary.get("leaves", 1)

@@ -272,8 +272,8 @@ class Plugin(ABC):
         warms_up: a small fit makes a GPU load the kernels of other networks, too; it needs a hyperparameter `max_epochs`.
         least_share: share of its expected time that a fit must get to start: at its deadline, it returns its best so far.
         most_trials: maximum of its trials, the defaults included, where tuning hardly changes its predictions; None for no limit.
-        reuses_steps: the first two folds find the number of steps by early stopping, or what else takes a search; the others get
-            all of their training rows and the summaries of the first in `refit`.
+        reuses_steps: the first folds search, for example for the number of steps by early stopping. The others are trained with
+            `refit` on all of their training rows, and get the summaries of the first.
         has_attention: fitted models return attention weights per feature from `FittedModel.attention`.
         attention_kind: what it is called: "attention", or "selection" where the model selects features without comparing them.
         has_attention_maps: fitted models return attention by layer and head from `FittedModel.attention_maps`.

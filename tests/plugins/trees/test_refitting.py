@@ -115,3 +115,30 @@ def test_a_forest_is_grown_once_on_all_rows(name: str, tmp_path: Path, monkeypat
     np.testing.assert_array_equal(model.predict(rows), later.predict(rows))
     context.soft_deadline = 0.0
     assert plugin.fit(train, valid, params, context).summary() == {"trees": 1, "refit": True}
+
+
+@pytest.mark.parametrize(("seconds_left", "n_trees"), [(0.0, 1), (5.0, 3), (23.0, 12), (1_000.0, 100)])
+def test_a_forest_grows_no_tree_that_would_end_after_its_deadline(
+    seconds_left: float, n_trees: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each tree takes two seconds of a clock that only the trees move, and the first one is always grown."""
+    import sklearn.ensemble
+
+    plugin, clock, n_grown = registry.get("extra_trees"), [0.0], [0]
+    fit = sklearn.ensemble.ExtraTreesClassifier.fit
+
+    def slow(self: Any, *arguments: Any, **options: Any) -> Any:
+        found = fit(self, *arguments, **options)
+        clock[0] += 2.0 * (len(self.estimators_) - n_grown[0])
+        n_grown[0] = len(self.estimators_)
+        return found
+
+    spec = FeatureSpec(numeric=("a", "b", "c"), categorical=("d",), cardinalities=(5,), sources=("a", "b", "c", "d"))
+    context = FitContext("binary", 2, "roc_auc", spec, seed=0, device="cpu", n_threads=1, folder=tmp_path)
+    monkeypatch.setattr(sklearn.ensemble.ExtraTreesClassifier, "fit", slow)
+    monkeypatch.setattr("tabapp_plugins._shared.trees.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(FitContext, "seconds_left", lambda self: 2.0 + seconds_left - clock[0])
+    params = plugin.defaults("binary", Shape(n_rows=200, n_numeric=3, n_categorical=1, n_classes=2), "cpu")
+    model = plugin.refit(table(160, 0), params, [{"trees": 100}], context)
+    assert model is not None
+    assert model.summary()["trees"] == n_trees
