@@ -57,6 +57,9 @@ class Policy:
     """Share of the time of all workers for the defaults of models; an expensive model does not start beyond it."""
     dropped_share: float = measured(0.08, "scheduling.json")
     """Share of the time of all workers for first folds of dropped candidates; they may take as much as new trials, too."""
+    least_success: float = 0.15
+    """Share of the trials of a model that are in the ensemble, one added to both numbers, below which others come after models that
+    have not run."""
     n_dropped: int = 3
     """After so many dropped ones, uncertain models without merit start only in time that nothing else can use."""
     small_share: float = 0.1

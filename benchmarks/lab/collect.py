@@ -180,12 +180,16 @@ def jobs_of(folder: RunFolder, model: str, n_trials: int, seconds: float) -> lis
 
 
 def expectations(folder: RunFolder, model: str) -> dict[str, float]:
-    """What the scheduler of a run knows of a model before its first fit: expected seconds and merit."""
+    """What the scheduler of a run knows of a model before its first fit: expected seconds, merit and the share of later folds."""
     plan = json.loads(folder.plan.read_bytes())
     plugin = registry.get(model)
     task, shape = plan["task"], approximate_shape(RunData(folder).schema, plan["n_classes"])
     params = plugin.defaults(task, shape, "cpu")
-    return {"prior": plugin.cost(task, shape, params, "cpu").seconds, "merit": plugin.merit(task, shape)}
+    return {
+        "prior": plugin.cost(task, shape, params, "cpu").seconds,
+        "merit": plugin.merit(task, shape),
+        "later_share": plugin.later_share(shape),
+    }
 
 
 def fit_and_predict(job: FitJob, test: Path, out: Path) -> dict[str, Any]:

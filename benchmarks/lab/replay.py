@@ -15,7 +15,7 @@ import argparse
 import heapq
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -55,7 +55,8 @@ class RecordedCompetition(Competition):
         self._library = library
         for name in library.models:
             known = library.expectations(name)
-            self.add_model(ModelRecord.of(registry.get(name), known["prior"], known["merit"]))
+            record = ModelRecord.of(registry.get(name), known["prior"], known["merit"])
+            self.add_model(replace(record, later_share=known.get("later_share", 1.0)))
 
     def _recorded(self, name: str) -> Candidate:
         n_pilots = pilots_of(registry.get(name), self.n_folds)

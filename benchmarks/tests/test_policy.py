@@ -18,8 +18,8 @@ from tabapp.policy import POLICY
 
 UNSUPPORTED = (
     "holdout_cap_share", "cap_of_all", "overrun", "longest", "cheap_seconds", "named_share", "n_dropped", "small_share",
-    "least_share", "racing_spreads", "settled_steps", "interim_rows", "calibrated_rows", "most_pull", "most_averaging",
-    "least_temperature_factor",
+    "least_share", "least_success", "racing_spreads", "settled_steps", "interim_rows", "calibrated_rows", "most_pull",
+    "most_averaging", "least_temperature_factor",
 )  # fmt: skip
 """Numbers without committed results."""
 

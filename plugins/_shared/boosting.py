@@ -260,6 +260,11 @@ class BoostingPlugin(Plugin):
     gpu_cells: ClassVar[float] = math.inf
     """Rows times columns from which fits run on a GPU: never by default, for libraries without CUDA."""
 
+    def later_share(self, shape: Shape) -> float:
+        """Later folds are trained once, and grow no trees without improvement: 0.39 (CatBoost), 0.40 (XGBoost) and 0.44 (LightGBM)
+        of the seconds in 36 runs of 60 and 120 s. Where the first folds are trained once, too, little is saved."""
+        return 0.45 if shape.n_rows <= self.refit_rows else 0.9
+
     @abstractmethod
     def grow(
         self, train: Table, valid: Table | None, n_trees: int, target: Target, params: Any, context: FitContext

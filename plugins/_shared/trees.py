@@ -217,6 +217,10 @@ class ForestPlugin(BoostingPlugin):
     """Name of the estimator's class in sklearn.ensemble, without the suffix Classifier or Regressor."""
     bootstrap: bool
 
+    def later_share(self, shape: Shape) -> float:
+        """Only the score of a few trees is left out."""
+        return 0.9
+
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
         """Report the score of a few trees, and then grow the forest, on the early-stopping rows too."""
         assert isinstance(params, ForestParams)

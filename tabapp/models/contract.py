@@ -325,6 +325,10 @@ class Plugin(ABC):
     stacks: ClassVar[bool] = False
     free_params: ClassVar[frozenset[str]] = frozenset()
 
+    def later_share(self, shape: Shape) -> float:
+        """Expected seconds of a fold that reuses what the first folds have found, as a share of theirs; for `reuses_steps`."""
+        return 1.0
+
     def supports(self, task: Task, shape: Shape) -> str | None:
         """None if the model can run on this problem, else a sentence that says why the model is skipped."""
         return None

@@ -150,7 +150,7 @@ def test_broken_plugins_affect_only_their_own_rows(environment: dict[str, str], 
     assert {rows[name]["status"] for name in ("unsure", "nowhere", "worthless")} == {"skipped"}
     assert rows["unsure"]["reason"] == "its plugin raised KeyError: 'gigabytes'"
     assert rows["nowhere"]["reason"] == "its plugin raised TypeError: no space"
-    assert rows["worthless"]["reason"] == "its cost and its merit must be positive"
+    assert rows["worthless"]["reason"] == "its cost, merit and later_share must be positive"
     predicted = tabapp(environment, "predict", str(out), str(data), "-o", str(tmp_path / "predictions.csv"))
     assert predicted.returncode == 0, predicted.stderr
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 179

@@ -266,8 +266,9 @@ def _why_skipped(
         plugin.search_space(_LowestTrial(), task, shape, device)
         given = (plugin.defaults(task, shape, device), *plugin.portfolio(task, shape, device))
         costs = [plugin.cost(task, shape, with_fixed(params, fixed), device) for params in given]
-        if min(plugin.merit(task, shape), *(min(cost.seconds, cost.n_bytes) for cost in costs)) <= 0:
-            return "its cost and its merit must be positive"
+        factors = plugin.merit(task, shape), plugin.later_share(shape)
+        if min(*factors, *(min(cost.seconds, cost.n_bytes) for cost in costs)) <= 0:
+            return "its cost, merit and later_share must be positive"
         if device == CPU and costs[0].n_bytes > memory_limit:
             needed, allowed = costs[0].n_bytes / 2**30, memory_limit / 2**30
             return f"It needs about {needed:.1f} GiB of memory; {allowed:.1f} GiB are allowed (--memory-limit)."

@@ -27,6 +27,7 @@ class ModelRecord:
 
     Attributes:
         prior_seconds: estimated seconds of one fit, before any is measured.
+        later_share: as in `Plugin`.
         is_core: starts before the others.
         is_named: the user asked for it by its name.
         merit: how much better than others it is expected to be: its cost is divided by it where models queue for their first fold.
@@ -59,6 +60,7 @@ class ModelRecord:
     paused: bool = False
     waits: bool = False
     share: float = 1.0
+    later_share: float = 1.0
     title: str = ""
     is_named: bool = False
 
@@ -98,7 +100,8 @@ def record_of(
         is_named: the user asked for it by its name.
     """
     seconds = plugin.cost(task, shape, with_fixed(plugin.defaults(task, shape, device), fixed), device).seconds
-    return replace(ModelRecord.of(plugin, seconds, plugin.merit(task, shape), device_class(device)), is_named=is_named)
+    record = ModelRecord.of(plugin, seconds, plugin.merit(task, shape), device_class(device))
+    return replace(record, later_share=plugin.later_share(shape), is_named=is_named)
 
 
 class Competition:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import fmean, median
 
 from tabapp.engine.fit.candidates import Candidate
@@ -38,17 +38,26 @@ class ExpectedSeconds:
         return self._known[name]
 
     def of_candidate(self, candidate: Candidate) -> float:
-        """Of another fold of a candidate, whose hyperparameters may take much more time than those of its model's other fits. Its
-        folds are compared with the same folds of a complete candidate, because some models take longer for the first."""
+        """Of another fold of a candidate, the mean of those that it lacks. Its hyperparameters may take much more time than those
+        of its model's other fits. Some models take longer for the first folds: how much longer is known from a complete
+        candidate, or expected."""
         if not candidate.results:
             return self.of_model(candidate.model)
-        own = _mean_seconds(candidate, candidate.results)
+        own, missing = _mean_seconds(candidate, candidate.results), candidate.missing_folds
         others = self._competition.of_model(candidate.model)
         reference = next((other for other in others if other.is_complete and other is not candidate), None)
-        if reference is not None and candidate.missing_folds:
+        if reference is not None and missing:
             before = max(_mean_seconds(reference, candidate.results), 1e-3)
-            own = _mean_seconds(reference, candidate.missing_folds) / before * own
+            own *= _mean_seconds(reference, missing) / before
+        elif missing:
+            own *= self.in_first_folds(candidate, missing) / len(missing)
+            own /= self.in_first_folds(candidate, candidate.results) / len(candidate.results)
         return self._overhead(candidate.model) + own
+
+    def in_first_folds(self, candidate: Candidate, folds: Collection[int]) -> float:
+        """The expected seconds of some folds of a candidate as a multiple of those of its first."""
+        n_later = sum(0 < candidate.n_pilots <= fold for fold in folds)
+        return len(folds) - (1 - self._competition.models[candidate.model].later_share) * n_later
 
     def _overhead(self, name: str) -> float:
         return self._overheads.get(self._competition.models[name].device, 0.0)

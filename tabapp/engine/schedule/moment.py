@@ -162,6 +162,14 @@ class Moment:
         """Expected seconds of another fold of a candidate."""
         return self._expected.of_candidate(candidate)
 
+    def share_of_slot(self, candidate: Candidate) -> float:
+        """The seconds of all open folds of a candidate as a multiple of those of the next."""
+        open_folds = self.open_folds(candidate)
+        if not open_folds:
+            return 1.0
+        each = self._expected.in_first_folds(candidate, open_folds[:1])
+        return self._expected.in_first_folds(candidate, open_folds) / each
+
     def shortest(self, name: str) -> float:
         """Seconds for which a fit of a model starts: near the end, a model that plans its steps gets shorter fits."""
         plans_steps = self.competition.models[name].plans_steps
@@ -179,9 +187,9 @@ class Moment:
         """Whether a fit of a model is expected to end before it is done."""
         return self.expected(record.name) > self.limit
 
-    def slot(self, n_folds: int) -> float:
+    def slot(self, n_folds: float) -> float:
         """Seconds for each of so many fits, so that all of them end in time."""
-        return self.seconds / (self.policy.safety * -(-n_folds // self.workers))
+        return self.seconds / (self.policy.safety * math.ceil(n_folds / self.workers))
 
     def ends_in_time(self, n_folds: int, each: float, beside: float = 0.0, workers: int | None = None) -> bool:
         """Whether that many fits end in time, beside others that take `beside` seconds."""

@@ -13,12 +13,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container
+from functools import partial
 
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.machine.devices import CPU
 from tabapp.engine.schedule.choices import FAVORED, Rule, first_fold, next_share, shares_by_rank
+from tabapp.engine.schedule.competition import ModelRecord
 from tabapp.engine.schedule.moment import Moment
-from tabapp.engine.schedule.starting import comes_early, has_turn, longest_named, may_start_in_leftover
+from tabapp.engine.schedule.starting import (
+    comes_early,
+    has_prospects,
+    has_turn,
+    longest_named,
+    may_start,
+    may_start_in_leftover,
+)
 from tabapp.engine.schedule.work import Work
 from tabapp.run.options.units import format_duration
 
@@ -57,9 +66,10 @@ def first_candidate(m: Moment) -> Work | None:
     if (named := named_models(m)) is not None:
         return named
     started = {c.model for c in competition.candidates.values() if c.results} | {name for name, _, _ in m.running}
+    best = _completed(m)
     if sum(map(m.is_own, started)) < m.policy.n_rivals:
-        return first_fold(m, reason)
-    return _completed(m)
+        return first_fold(m, reason, allowed=partial(_may_start_beside, best)) or best
+    return best
 
 
 def cheap_models(m: Moment) -> Work | None:
@@ -127,8 +137,8 @@ def second_trials(m: Moment) -> Work | None:
 
 def members_of_the_ensemble(m: Moment) -> Work | None:
     """New trials of models in the ensemble, in proportion to their weight and to the success of their earlier trials. A trial is
-    pruned if its first fold does not improve the ensemble."""
-    return next_share(m, _shares_of_members(m), MEMBER)
+    pruned if its first fold does not improve the ensemble. Models whose trials hardly ever succeed wait."""
+    return next_share(m, _shares_of_members(m, m.policy.least_success), MEMBER)
 
 
 def folds_ahead(m: Moment) -> Work | None:
@@ -143,6 +153,19 @@ def folds_ahead(m: Moment) -> Work | None:
         if m.ends_in_time(len(m.open_folds(candidate)), m.expected(name)):
             return Work(candidate, fold, reason="nothing else is left to do while its first fold is in progress")
     return None
+
+
+def unlikely_trials(m: Moment) -> Work | None:
+    """Trials that hardly ever succeed. Models come before them that have not run and are not uncertain, or have a high merit."""
+    shares = _shares_of_members(m)
+    if len(shares) == len(_shares_of_members(m, m.policy.least_success)):
+        return None
+    return first_fold(
+        m,
+        "it has not run, and trials of members of the ensemble hardly ever succeed",
+        lambda record: not record.is_uncertain or has_prospects(m, record),
+        may_start_in_leftover,
+    ) or next_share(m, shares, MEMBER)
 
 
 def useless_candidates(m: Moment) -> Work | None:
@@ -209,6 +232,7 @@ TIMED_RULES: tuple[Rule, ...] = (
     second_trials,
     members_of_the_ensemble,
     folds_ahead,
+    unlikely_trials,
     useless_candidates,
     leftover_models,
     members_beside,
@@ -217,8 +241,9 @@ UNTIMED_RULES: tuple[Rule, ...] = (all_models, defaults, new_trials, trials_besi
 
 
 def _completed(m: Moment, *, improving: bool = True, only: Container[str] | None = None) -> Work | None:
-    """The next fold of a candidate that has some of its folds: one that more than one fold was begun of, then by improvement per
-    second. One that takes most of the time left comes last: a single model is less certain than several.
+    """The next fold of a candidate that has some of its folds. First come those of which more than one was begun, by improvement
+    per second left, so that no two are completed by turns; then others, by improvement. One that takes most of the time left
+    comes last: a single model is less certain than several.
 
     Args:
         improving: leave out candidates that do not improve the ensemble.
@@ -252,11 +277,20 @@ def _completed(m: Moment, *, improving: bool = True, only: Container[str] | None
         if not is_free and cost > policy.leader_share * m.left_of_workers:
             continue
         comes_last = not is_free and cost > affordable * m.left_of_workers
-        value = gain if improving else gain * cost
+        by_time = gain / max(cost, 1e-3) if gain > 0 else gain * cost
+        value = gain if is_new and improving else by_time
         order = not record.is_favored, comes_last, -1 if leads else int(is_new), -value, candidate.key
         reason = _why_completed(m, candidate, gain if is_new and improving else None, cost)
         options.append((order, Work(candidate, fold, reason=reason)))
     return min(options, key=lambda option: option[0])[1] if options else None
+
+
+def _may_start_beside(best: Work | None, m: Moment, record: ModelRecord) -> bool:
+    """Whether a model may start, and leaves time for the other folds of the best candidate."""
+    if best is None or not may_start(m, record):
+        return may_start(m, record)
+    each = min(m.expected_of(best.candidate), m.limit)
+    return m.ends_in_time(len(m.open_folds(best.candidate)), each, m.expected(record.name))
 
 
 def _why_completed(m: Moment, candidate: Candidate, gain: float | None, cost: float) -> str:
@@ -290,9 +324,13 @@ def _leads(m: Moment, candidate: Candidate) -> bool:
     return bool(rivals) and 1 - m.gain(candidate) <= (1 - m.policy.large_gain) * (1 - max(rivals))
 
 
-def _shares_of_members(m: Moment) -> dict[str, float]:
+def _shares_of_members(m: Moment, least_success: float = 0.0) -> dict[str, float]:
     """The weight of a model in the ensemble, times the share of its earlier new trials that are in it. A model that the user favors
-    counts as one with the largest weight."""
+    counts as one with the largest weight.
+
+    Args:
+        least_success: leaves out models with a smaller share of successful trials, their defaults included.
+    """
     weights, competition = m.setup.weights(), m.competition
     of_model: dict[str, float] = {}
     for (name, _), weight in weights.items():
@@ -304,6 +342,6 @@ def _shares_of_members(m: Moment) -> dict[str, float]:
         weight = max(of_model.values(), default=1.0) if record.is_favored else of_model.get(record.name, 0.0)
         tried = [c.key for c in competition.of_model(record.name) if c.trial and c.status != "active"]
         success = 1.0 if record.is_favored else (1 + sum(key in weights for key in tried)) / (1 + len(tried))
-        if weight > 0:
+        if weight > 0 and success >= least_success:
             shares[record.name] = record.share * weight * success
     return shares

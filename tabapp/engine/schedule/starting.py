@@ -85,7 +85,8 @@ def obstacle(m: Moment, record: ModelRecord) -> str:
     candidates = m.competition.candidates
     unknown = [n for n, trial, _ in m.running if m.is_own(n) and not candidates[n, trial].results and not trial]
     most = max(policy.dropped_share * m.total(), _trial_seconds(m))
-    if not has_prospects(m, record) and _dropped_seconds(m) > most:
+    is_gamble = record.is_uncertain or not m.is_quick(record.name)
+    if is_gamble and not has_prospects(m, record) and _dropped_seconds(m) > most:
         return "first folds of models that were of no use have had their share of the time"
     if m.is_quick(record.name):
         return ""

@@ -52,6 +52,23 @@ def test_a_slow_candidate_is_expected_to_stay_slow_by_the_pattern_of_a_complete_
     assert expected.of_candidate(new) == expected.of_model("a") == pytest.approx(10.0)
 
 
+def test_folds_that_reuse_what_the_first_have_found_are_expected_to_be_shorter() -> None:
+    competition = competition_of("a")
+    competition.n_folds, later = 5, 0.5
+    competition.models["a"].later_share = later
+    candidate = competition.add(Candidate("a", 0, {}, 5, n_pilots=2))
+    assert expectations(competition).of_candidate(candidate) == 3.0
+    finish(candidate, 0, 0.8, seconds=10.0)
+    assert expectations(competition).of_candidate(candidate) == pytest.approx((10 + 3 * 10 * later) / 4)
+    finish(candidate, 1, 0.8, seconds=10.0)
+    assert expectations(competition).of_candidate(candidate) == pytest.approx(10 * later)
+    finish(candidate, 2, 0.8, seconds=10 * later)
+    assert expectations(competition).of_candidate(candidate) == pytest.approx(10 * later), "as it was measured"
+    alone = competition.add(Candidate("a", 1, {}, 5))
+    finish(alone, 0, 0.8, seconds=10.0)
+    assert expectations(competition).of_candidate(alone) == 10.0
+
+
 def test_one_wrong_prior_says_little_about_other_models() -> None:
     def of_new(wrong: float, *, corrects: bool = True) -> float:
         competition = competition_of(*"abcd", prior=1.0)

@@ -310,6 +310,30 @@ def test_a_first_fold_that_does_not_improve_the_ensemble_gets_no_others() -> Non
     assert take(scheduler, seconds=100.0) == ("poor", 0, 1)
 
 
+def test_no_two_candidates_are_completed_by_turns() -> None:
+    gains = {("a", 0): 0.21, ("b", 0): 0.2}
+    scheduler = make_timed({"a": 3.0, "b": 3.0, "first": 1.0}, {("first", 0): 1.0}, gains=gains, n_folds=5)
+    complete(scheduler, "first")
+    with_first_folds(scheduler, {"a": 0.9, "b": 0.9}, seconds=3.0)
+    for name in "ab":
+        finish(scheduler.competition.candidates[name, 0], 1, 0.9, seconds=3.0)
+    assert take(scheduler, seconds=100.0) == ("a", 0, 2)
+    finish(scheduler.competition.candidates["a", 0], 2, 0.9, seconds=3.0)
+    # With each fold, its gain is known better, and changes.
+    gains["a", 0] = 0.19
+    assert take(scheduler, seconds=100.0) == ("a", 0, 3)
+    gains["a", 0] = 0.05
+    assert take(scheduler, seconds=100.0) == ("b", 0, 2)
+
+
+def test_a_rival_leaves_time_to_complete_the_best_candidate() -> None:
+    scheduler = make_timed({"first": 10.0, "rival": 5.0}, n_folds=5)
+    scheduler.competition.models["rival"].merit = 2.0
+    with_first_folds(scheduler, {"first": 0.9}, seconds=10.0)
+    assert take(scheduler, seconds=30.0) == ("rival", 0, 0)
+    assert take(scheduler, seconds=23.0) == ("first", 0, 1)
+
+
 def test_candidates_are_completed_by_improvement() -> None:
     gains = {("slow", 0): 0.2, ("fast", 0): 0.1}
     scheduler = make_timed({"slow": 10.0, "fast": 1.0, "first": 1.0}, {("first", 0): 1.0}, gains=gains)
@@ -376,7 +400,7 @@ def test_a_candidate_that_improves_the_ensemble_far_more_does_not_wait_for_other
 
 
 def test_a_model_of_high_merit_may_start_after_dropped_first_folds_unless_a_better_uncertain_one_was_dropped() -> None:
-    models = {"good": 1.0, "poor": 20.0, "network": 5.0, "similar": 5.0}
+    models = {"good": 1.0, "poor": 20.0, "network": 6.0, "similar": 6.0}
     scheduler = make_timed(models, {("good", 0): 1.0}, tune=False)
     complete(scheduler, "good")
     with_first_folds(scheduler, {"poor": 0.1}, seconds=20.0)
@@ -493,8 +517,8 @@ def test_a_candidate_that_cannot_be_completed_in_time_is_not_continued() -> None
 
 
 def test_first_folds_that_were_dropped_end_the_search_for_other_models() -> None:
-    def scheduler_after(dropped: float) -> Scheduler:
-        scheduler = make_timed({"good": 1.0, "poor": 5.0, "next": 5.0}, {("good", 0): 1.0}, tune=False)
+    def scheduler_after(dropped: float, cost: float = 6.0) -> Scheduler:
+        scheduler = make_timed({"good": 1.0, "poor": 6.0, "next": cost}, {("good", 0): 1.0}, tune=False)
         complete(scheduler, "good")
         with_first_folds(scheduler, {"poor": 0.1}, seconds=dropped)
         return scheduler
@@ -506,11 +530,16 @@ def test_first_folds_that_were_dropped_end_the_search_for_other_models() -> None
     beyond = scheduler_after(POLICY.dropped_share * total + 3.0)
     # What is left then is to complete a candidate that does not help.
     assert take(beyond, seconds=left) == ("poor", 0, 1)
+    for is_uncertain, expected in ((False, ("next", 0, 0)), (True, ("poor", 0, 1))):
+        quick = scheduler_after(POLICY.dropped_share * total + 3.0, cost=1.5)
+        quick.competition.models["next"].is_uncertain = is_uncertain
+        assert moment_of(quick).expected("next") < POLICY.quick_share * total
+        assert take(quick, seconds=left) == expected
 
 
 @pytest.mark.parametrize("ending", ["pruned", "complete"])
 def test_a_model_may_start_after_as_much_time_in_trials_without_effect(ending: str) -> None:
-    scheduler = make_timed({"good": 17.0, "poor": 30.0, "next": 5.0}, {("good", 0): 1.0})
+    scheduler = make_timed({"good": 17.0, "poor": 30.0, "next": 8.0}, {("good", 0): 1.0})
     complete(scheduler, "good", seconds=17.0)
     with_first_folds(scheduler, {"poor": 0.1}, seconds=30.0)
     for trial in (1, 2):
@@ -549,6 +578,25 @@ def test_only_members_of_the_ensemble_get_new_trials_and_those_that_succeed_get_
         complete(scheduler, "c", trial)
     # As much time and weight, but no trial of a has a weight.
     assert take(scheduler, seconds=100.0)[0] == "b"
+
+
+def test_models_whose_trials_hardly_ever_succeed_wait_for_models_that_have_not_run() -> None:
+    scheduler = make_timed({"barren": 1.0, "late": 1.0}, {("barren", 0): 1.0}, gains={("late", 0): 0.1})
+    late = scheduler.competition.models["late"]
+    # Nothing but the time that is left over would start it.
+    late.is_core, late.prior_seconds = False, 12.0
+    n_trials = math.floor(1 / POLICY.least_success)
+    for trial in range(n_trials):
+        complete(scheduler, "barren", trial)
+    assert take(scheduler, seconds=27.0)[0] == "barren"
+    complete(scheduler, "barren", n_trials)
+    assert take(scheduler, seconds=27.0)[0] == "late"
+    assert take(scheduler, seconds=10.0)[0] == "barren", "the other has no time for all folds"
+    late.is_uncertain = True
+    assert take(scheduler, seconds=27.0)[0] == "barren", "it is not expected to be of use either"
+    late.is_uncertain = False
+    scheduler.competition.models["barren"].share = 2.0
+    assert take(scheduler, seconds=27.0)[0] == "barren", "the user gives it more time"
 
 
 def test_quick_core_models_get_a_first_fold_of_a_second_trial_before_members_are_tuned() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from tabapp_plugins._shared.boosting import BoostingParams, max_bins
+from tabapp_plugins._shared.boosting import BoostingParams, BoostingPlugin, max_bins
 
 from tabapp.engine.fit.candidates import pilots_of
 from tabapp.features.arrays import FeatureSpec, Table
@@ -71,6 +71,15 @@ def test_patience_falls_with_the_number_of_rows() -> None:
 def test_more_than_five_folds_have_three_pilots() -> None:
     assert [pilots_of(registry.get("lightgbm"), n_folds) for n_folds in (1, 2, 5, 8)] == [1, 2, 2, 3]
     assert pilots_of(registry.get("linear"), 5) == 0
+
+
+def test_later_folds_of_models_that_reuse_steps_are_expected_to_be_shorter() -> None:
+    shape = Shape(2_000, 10, 0, 2)
+    shares = {name: registry.get(name).later_share(shape) for name in ("linear", "lightgbm", "extra_trees", "xrfm")}
+    assert shares["linear"] == 1.0
+    assert 0 < shares["lightgbm"] < shares["xrfm"] < shares["extra_trees"] < 1
+    large = Shape(BoostingPlugin.refit_rows + 1, 10, 0, 2)
+    assert shares["lightgbm"] < registry.get("lightgbm").later_share(large) < 1, "its first folds are trained once, too"
 
 
 @pytest.mark.parametrize("task", ["binary", "regression"])
