@@ -325,10 +325,6 @@ class Plugin(ABC):
     stacks: ClassVar[bool] = False
     free_params: ClassVar[frozenset[str]] = frozenset()
 
-    def later_share(self, shape: Shape) -> float:
-        """Expected seconds of a fold that reuses what the first folds have found, as a share of theirs; for `reuses_steps`."""
-        return 1.0
-
     def supports(self, task: Task, shape: Shape) -> str | None:
         """None if the model can run on this problem, else a sentence that says why the model is skipped."""
         return None
@@ -375,13 +371,13 @@ class Plugin(ABC):
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         """Estimated time and memory of one fit. The engine corrects the time by what it measures."""
 
+    def later_share(self, shape: Shape) -> float:
+        """Expected seconds of a fold that reuses what the first folds have found, as a share of theirs; for `reuses_steps`."""
+        return 1.0
+
     def merit(self, task: Task, shape: Shape) -> float:
-        """Expected value of the model on such a table, relative to other models of equal cost. A higher merit starts it earlier.
-
-        Called only if `supports` returns None.
-
-        Returns:
-            A number above 0; 1 for a model of average value.
+        """Expected value of the model on such a table, relative to other models of equal cost: above 0, and 1 on average. A higher
+        merit starts it earlier. Called only if `supports` returns None.
         """
         return 1.0
 
