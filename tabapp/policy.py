@@ -58,8 +58,8 @@ class Policy:
     dropped_share: float = measured(0.08, "scheduling.json")
     """Share of the time of all workers for first folds of dropped candidates; they may take as much as new trials, too."""
     least_success: float = 0.15
-    """Share of the trials of a model that are in the ensemble, one added to both numbers, below which others come after models that
-    have not run."""
+    """If a smaller share of a model's trials is in the ensemble, models that have not run come before its next one. One is added to
+    both counts."""
     n_dropped: int = 3
     """After so many dropped ones, uncertain models without merit start only in time that nothing else can use."""
     small_share: float = 0.1

@@ -262,7 +262,7 @@ class BoostingPlugin(Plugin):
 
     def later_share(self, shape: Shape) -> float:
         """Later folds are trained once, and grow no trees without improvement: 0.39 (CatBoost), 0.40 (XGBoost) and 0.44 (LightGBM)
-        of the seconds in 36 runs of 60 and 120 s. Where the first folds are trained once, too, little is saved."""
+        of the seconds (`benchmarks/results/later_folds.json`). Where the first folds are trained once, too, little is saved."""
         return 0.45 if shape.n_rows <= self.refit_rows else 0.9
 
     @abstractmethod

@@ -218,7 +218,7 @@ class ForestPlugin(BoostingPlugin):
     bootstrap: bool
 
     def later_share(self, shape: Shape) -> float:
-        """Only the score of a few trees is left out."""
+        """Only the score of a few trees is left out: 0.87 of the seconds (`benchmarks/results/later_folds.json`)."""
         return 0.9
 
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:

@@ -223,7 +223,7 @@ class XRFM(Plugin):
         return 2.0 if shape.n_rows <= FEW_LEAVES * self.defaults(task, shape, "cpu").leaf_rows else 1.0
 
     def later_share(self, shape: Shape) -> float:
-        """Without the search for width and penalty: 0.54 of the seconds in 36 runs of 60 and 120 s, most of small tables."""
+        """Without the search for width and penalty: 0.54 of the seconds (`benchmarks/results/later_folds.json`)."""
         return 0.6
 
     def defaults(self, task: Task, shape: Shape, device: str) -> XRFMParams:

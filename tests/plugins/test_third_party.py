@@ -91,6 +91,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (folder / "nowhere.py").write_text(nowhere)
     worthless = of_folder("worthless") + "    def merit(self, task, shape): return 0.0\n"
     (folder / "worthless.py").write_text(worthless)
+    endless = of_folder("endless") + "    def later_share(self, shape): return float('nan')\n"
+    (folder / "endless.py").write_text(endless)
     (folder / "tagged.py").write_text(of_folder("tagged") + '    tags = ("neighbors", "training_rows")\n')
     (folder / "unimportable.py").write_text("import a_package_that_nobody_has")
     (folder / "misnamed.py").write_text(of_folder("another_name"))
@@ -133,7 +135,7 @@ def test_third_party_models_are_listed_with_reasons(environment: dict[str, str])
 @pytest.mark.slow
 def test_broken_plugins_affect_only_their_own_rows(environment: dict[str, str], tmp_path: Path) -> None:
     data, out = write_wine(tmp_path / "wine.csv"), tmp_path / "out.tabapp"
-    models = "cosine_ridge,class_shares,raises,dies,unsure,nowhere,worthless,linear"
+    models = "cosine_ridge,class_shares,raises,dies,unsure,nowhere,worthless,endless,linear"
     done = tabapp(
         environment, "--auto", str(data), "--models", models, "--trials", "1", "--folds", "2", "--json",
         "--runs-dir", str(tmp_path / "runs"), "--out", str(out),
@@ -147,10 +149,11 @@ def test_broken_plugins_affect_only_their_own_rows(environment: dict[str, str], 
     assert rows["raises"]["status"] == rows["dies"]["status"] == "failed"
     assert "no idea what to do" in rows["raises"]["reason"]
     assert rows["dies"]["reason"] == "its process was killed by SIGSEGV (it crashed inside a library)"
-    assert {rows[name]["status"] for name in ("unsure", "nowhere", "worthless")} == {"skipped"}
+    assert {rows[name]["status"] for name in ("unsure", "nowhere", "worthless", "endless")} == {"skipped"}
     assert rows["unsure"]["reason"] == "its plugin raised KeyError: 'gigabytes'"
     assert rows["nowhere"]["reason"] == "its plugin raised TypeError: no space"
-    assert rows["worthless"]["reason"] == "its cost, merit and later_share must be positive"
+    assert rows["worthless"]["reason"] == "its cost and its merit must be positive"
+    assert rows["endless"]["reason"] == "later_share must be positive and finite, and is nan"
     predicted = tabapp(environment, "predict", str(out), str(data), "-o", str(tmp_path / "predictions.csv"))
     assert predicted.returncode == 0, predicted.stderr
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 179

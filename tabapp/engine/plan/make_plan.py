@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -266,9 +267,11 @@ def _why_skipped(
         plugin.search_space(_LowestTrial(), task, shape, device)
         given = (plugin.defaults(task, shape, device), *plugin.portfolio(task, shape, device))
         costs = [plugin.cost(task, shape, with_fixed(params, fixed), device) for params in given]
-        factors = plugin.merit(task, shape), plugin.later_share(shape)
-        if min(*factors, *(min(cost.seconds, cost.n_bytes) for cost in costs)) <= 0:
-            return "its cost, merit and later_share must be positive"
+        later = plugin.later_share(shape)
+        if min(plugin.merit(task, shape), *(min(cost.seconds, cost.n_bytes) for cost in costs)) <= 0:
+            return "its cost and its merit must be positive"
+        if not 0 < later < math.inf:
+            return f"later_share must be positive and finite, and is {later}"
         if device == CPU and costs[0].n_bytes > memory_limit:
             needed, allowed = costs[0].n_bytes / 2**30, memory_limit / 2**30
             return f"It needs about {needed:.1f} GiB of memory; {allowed:.1f} GiB are allowed (--memory-limit)."

@@ -162,8 +162,8 @@ class Moment:
         """Expected seconds of another fold of a candidate."""
         return self._expected.of_candidate(candidate)
 
-    def share_of_slot(self, candidate: Candidate) -> float:
-        """The seconds of all open folds of a candidate as a multiple of those of the next."""
+    def in_next_folds(self, candidate: Candidate) -> float:
+        """The expected seconds of all open folds of a candidate as a multiple of those of the next one; 1 without any."""
         open_folds = self.open_folds(candidate)
         if not open_folds:
             return 1.0

@@ -162,7 +162,7 @@ def unlikely_trials(m: Moment) -> Work | None:
         return None
     return first_fold(
         m,
-        "it has not run, and trials of members of the ensemble hardly ever succeed",
+        "it has not run yet, and new trials of other models hardly ever improve the ensemble",
         lambda record: not record.is_uncertain or has_prospects(m, record),
         may_start_in_leftover,
     ) or next_share(m, shares, MEMBER)
@@ -277,8 +277,8 @@ def _completed(m: Moment, *, improving: bool = True, only: Container[str] | None
         if not is_free and cost > policy.leader_share * m.left_of_workers:
             continue
         comes_last = not is_free and cost > affordable * m.left_of_workers
-        by_time = gain / max(cost, 1e-3) if gain > 0 else gain * cost
-        value = gain if is_new and improving else by_time
+        per_second = gain / max(cost, 1e-3) if gain > 0 else gain * cost
+        value = gain if is_new and improving else per_second
         order = not record.is_favored, comes_last, -1 if leads else int(is_new), -value, candidate.key
         reason = _why_completed(m, candidate, gain if is_new and improving else None, cost)
         options.append((order, Work(candidate, fold, reason=reason)))
@@ -287,8 +287,10 @@ def _completed(m: Moment, *, improving: bool = True, only: Container[str] | None
 
 def _may_start_beside(best: Work | None, m: Moment, record: ModelRecord) -> bool:
     """Whether a model may start, and leaves time for the other folds of the best candidate."""
-    if best is None or not may_start(m, record):
-        return may_start(m, record)
+    if not may_start(m, record):
+        return False
+    if best is None:
+        return True
     each = min(m.expected_of(best.candidate), m.limit)
     return m.ends_in_time(len(m.open_folds(best.candidate)), each, m.expected(record.name))
 

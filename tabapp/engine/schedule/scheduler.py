@@ -66,7 +66,7 @@ class Scheduler:
         """
         record, policy = self.competition.models[candidate.model], self._setup.policy
         m = Moment(self._setup, self._memory, running, seconds_left, fit_limit, record.device)
-        slot = m.slot(m.share_of_slot(candidate))
+        slot = m.slot(m.in_next_folds(candidate))
         if not candidate.results:
             is_limited = record.is_uncertain if candidate.trial else not (record.is_core or has_prospects(m, record))
             most = policy.overrun * max(m.expected(record.name), policy.cheap_share * m.total())

@@ -265,7 +265,7 @@ def parameters_and_costs(subject: Subject, task: Task, n_rows: int) -> None:
         plugin.supports(task, shape) is not None or plugin.merit(task, shape) > 0,
         "merit returns a value that is not positive",
     )
-    demand(plugin.later_share(shape) > 0, "later_share returns a value that is not positive")
+    demand(0 < plugin.later_share(shape) < math.inf, "later_share returns a value that is not positive and finite")
     try:
         msgspec.convert({"no_such_parameter": 1}, plugin.params_type)
     except msgspec.ValidationError as error:
