@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import csv
+import io
+import math
 import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
+import polars as pl
+
+from tabapp.data.forms.numbers import number_format, parse_numbers
 from tabapp.data.reading.dialect import Dialect
 from tabapp.data.reading.headers import is_ruler
 from tabapp.data.reading.known import NOTHING, Known
@@ -20,6 +25,10 @@ _SAMPLE_ROWS = 500
 _SAMPLE_BYTES = 131_072
 _ENOUGH_ROWS = 3
 _NAMED = 3
+_SUMMED_BYTES = 50_000_000
+"""Below the total of a longer table, no column is added up."""
+_CLOSE = 1e-3
+"""Relative difference of a sum and a total; numbers are rounded."""
 
 
 class Footers:
@@ -40,12 +49,18 @@ class Footers:
         look = Look(self._first_cells())
         return KnownLook(self._column) if look.n < _ENOUGH_ROWS and self._column is not None else look
 
-    def include(self, cells: Sequence[str], totals_above: Callable[[], bool]) -> bool:
+    def include(
+        self,
+        cells: Sequence[str],
+        totals_above: Callable[[], bool],
+        is_sum: Callable[[Sequence[str]], bool] = lambda cells: False,
+    ) -> bool:
         """Whether a record is a footer.
 
         Args:
             cells: stripped, and not all empty.
             totals_above: returns whether an earlier row begins with a word such as "Total".
+            is_sum: returns whether a number of the record is the sum of those above it.
         """
         filled = [cell for cell in cells if cell]
         text = filled[0]
@@ -60,8 +75,10 @@ class Footers:
             return is_row_count(line) or is_remark(line)
         if is_ruler(filled) and any(len(cell) > 3 for cell in filled):
             return True
+        if not is_total(text) or self._first.is_typed:
+            return is_total(text)
         # A word such as "Total" may be a level among other texts.
-        return is_total(text) and (self._first.is_typed or (len(filled) < self._width and not totals_above()))
+        return not totals_above() and (len(filled) < self._width or is_sum(cells))
 
     def _stands_alone(self, text: str, *, is_first: bool, is_short: bool) -> bool:
         if is_row_count(text) or (is_rule(text) and (is_short or len(text) > 3)):
@@ -87,6 +104,9 @@ def drop_footers(data: bytes, dialect: Dialect, warnings: list[DataWarning], kno
     def totals_above() -> bool:
         return _has_total(data[begin:start], dialect.delimiter)
 
+    def is_sum(cells: Sequence[str]) -> bool:
+        return start - begin <= _SUMMED_BYTES and _is_sum(cells, data[begin:start], dialect.delimiter)
+
     for _ in range(_MOST):
         start = max(begin, data.rfind(b"\n", begin, max(begin, at - 1)) + 1)
         cells = _cells(data[start:at], dialect.delimiter) if begin <= start < at else None
@@ -94,7 +114,7 @@ def drop_footers(data: bytes, dialect: Dialect, warnings: list[DataWarning], kno
             cut = at
             break
         if any(cells):
-            if not footers.include(cells, totals_above):
+            if not footers.include(cells, totals_above, is_sum):
                 cut = at
                 break
             found.append(next(filter(None, cells)))
@@ -146,6 +166,23 @@ def _first_cells(data: bytes, begin: int, end: int, dialect: Dialect) -> list[st
         if cells is not None and sum(map(bool, cells)) > 1:
             found.append(cells[0])
     return found
+
+
+def _is_sum(cells: Sequence[str], data: bytes, delimiter: str) -> bool:
+    """Whether a cell is the sum of those above it, and larger than each of them."""
+    lines = io.StringIO(data.decode("utf-8", "replace"), newline="")
+    records = list(csv.reader(lines, delimiter=delimiter))
+    for place, cell in enumerate(cells):
+        above = (record[place].strip() for record in records if place < len(record))
+        texts = pl.Series("text", [cell, *filter(None, above)])
+        counted = texts.value_counts(name="n")
+        numbers = parse_numbers(texts, number_format(counted["text"], counted["n"])[0])
+        total, others = numbers[0], numbers[1:].drop_nulls()
+        if total is None or len(others) < _ENOUGH_ROWS:
+            continue
+        if (others.abs() < abs(total)).all() and math.isclose(others.sum(), total, rel_tol=_CLOSE):
+            return True
+    return False
 
 
 def _has_total(data: bytes, delimiter: str) -> bool:

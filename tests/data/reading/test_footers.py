@@ -47,6 +47,32 @@ def test_control_z_at_the_end_is_removed(tmp_path: Path) -> None:
         assert "Ctrl+Z" in messages(reading)
 
 
+SALES = "region,sales,y\n" + "".join(f"{'NSE'[i % 3]},{100 + 10 * i},{i / 7:.2f}\n" for i in range(40))
+
+
+@pytest.mark.parametrize(
+    "total", ["Total,11800,111.43", "Grand total,11801,2.79", 'Sum,"11,800.00",2.79', "Total,x,111.4"]
+)
+def test_a_total_with_all_cells_is_no_row(tmp_path: Path, total: str) -> None:
+    reading = read(tmp_path, f"{SALES}{total}\n")
+    assert reading.frame.height == 40
+    assert f"1 rows are totals or remarks ('{total.split(',')[0]}')." in messages(reading)
+
+
+@pytest.mark.parametrize("row", ["Total,500,2.79", "Total,11300,112", "Totally,11800,111.43", "Total,0,0", "Total,x,y"])
+def test_a_row_that_is_not_the_sum_of_the_others_stays(tmp_path: Path, row: str) -> None:
+    assert read(tmp_path, f"{SALES}{row}\n").frame.height == 41
+    few = "region,sales\nN,1\nS,2\nTotal,3\n"
+    assert read(tmp_path, few).frame.height == 3, "of two rows, a sum may be chance"
+
+
+def test_a_total_stays_where_it_is_a_level(tmp_path: Path) -> None:
+    total = "Total,11800,111.43\n"
+    assert read(tmp_path, SALES.replace("S,", "Total,", 1) + total).frame.height == 41
+    columns = schema_of(read(tmp_path, SALES.replace("S,", "Total,")))
+    assert read(tmp_path, SALES + total, columns).frame.height == 41
+
+
 @pytest.mark.parametrize(
     "row",
     ["7.5", "7.5,,,", "NA,,,", ",,,", "7.5,,1.25", "new,,3.5,yes", "3.5,total,1.5,no", "12 kg,,,"],
