@@ -21,6 +21,7 @@ _SPELLED = (
     + r"\s*".join(map(_NUMBER_OF.format, ("d|days?", "h|hrs?|hours?", "m|mins?|minutes?", "s|secs?|seconds?")))
     + "$"
 )
+_HALF_DAY = r"(?i)^(0?[0-9]|1[0-2])(?::([0-5][0-9]))?(?::([0-5][0-9](?:[.,][0-9]+)?))?\s?([ap])\.?\s?m\.?$"
 _PART = r"([0-9]+(?:\.[0-9]+)?)"
 _ISO_DURATION = rf"^P(?:{_PART}D)?(?:T(?:{_PART}H)?(?:{_PART}M)?(?:{_PART}S)?)?$"
 
@@ -39,15 +40,21 @@ def parse_clock(texts: pl.Series, unit: str = CLOCK) -> pl.Series:
         result = pl.col("text").cast(pl.Float64, strict=False)
         forms.insert(0, (pl.col("text"), _MINUTES))
     for text, pattern in forms:
-        parts = [
-            text.str.extract(pattern, group).str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
-            for group in (1, 2, 3, 4)
-        ]
         negative = pl.when(text.str.starts_with("-")).then(-1.0).otherwise(1.0)
-        days, hours, minutes, seconds = (part.fill_null(0.0).abs() for part in parts)
+        days, hours, minutes, seconds = (_number(text, pattern, group).abs() for group in (1, 2, 3, 4))
         total = days * 86400 + negative * (hours * 3600 + minutes * 60 + seconds)
         result = result.fill_null(pl.when(text.str.contains(pattern) & text.str.contains("[0-9]")).then(total))
+    hours, minutes, seconds = (_number(pl.col("text"), _HALF_DAY, group) for group in (1, 2, 3))
+    in_afternoon = pl.col("text").str.extract(_HALF_DAY, 4).str.to_lowercase() == "p"
+    of_day = (hours % 12 + 12 * in_afternoon.cast(pl.Float64)) * 3600 + minutes * 60 + seconds
+    result = result.fill_null(pl.when(pl.col("text").str.contains(_HALF_DAY)).then(of_day))
     return frame.select(result.alias(texts.name))[texts.name]
+
+
+def _number(text: pl.Expr, pattern: str, group: int) -> pl.Expr:
+    """A part of a text as a number; 0 where it is absent."""
+    part = text.str.extract(pattern, group).str.replace(",", ".", literal=True)
+    return part.cast(pl.Float64, strict=False).fill_null(0.0)
 
 
 def clock_share(uniques: pl.Series, counts: pl.Series) -> tuple[pl.Series, float, str]:

@@ -128,7 +128,7 @@ def judge_clock(values: Values) -> Column | None:
     if share < _NUMBERS_AGREE or values.n_unique < 3:
         return None
     of_day = bool((seconds.is_between(0, 86_399.999) | seconds.is_null()).all())
-    short = contains(values.uniques, r"^\d{1,2}:\d\d").all()
+    short = contains(values.uniques, r"^\d{1,2}(?::\d\d|\s?[APap])").all()
     is_time = of_day and short and unit == CLOCK
     what = "Times of day, read as seconds since midnight" if is_time else "Durations, read as seconds"
     reason = f"{what}: {'all' if share == 1 else f'{share:.1%} of'} {values.n_present:,} values."
