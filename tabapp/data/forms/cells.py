@@ -7,7 +7,7 @@ import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tabapp.data.forms.units import CURRENCIES, MAGNITUDES, currency_of, is_known_unit, is_unit
+from tabapp.data.forms.units import CURRENCIES, MAGNITUDES, currency_of, is_known_unit, is_rating, is_unit
 
 _BEFORE = {
     "<": ("<", "less than", "below", "under", "unter"),
@@ -94,9 +94,9 @@ class Cell:
     """The parts of a cell.
 
     Attributes:
-        core: digits with decimal mark and separators, or a clock time; empty for a fraction.
+        core: digits with decimal mark and separators, or a clock time; empty for a fraction that cannot be a rating.
         scale: the factor of powers of ten and words such as "million".
-        fraction: the value of a fraction, which is complete.
+        fraction: the value of a fraction, which is complete; the unit of 3/5 says that it may also be a rating.
         is_clock: `core` is a clock time.
         negative: by a sign before or after, or by parentheses.
         trailing: the sign is after the number.
@@ -155,12 +155,15 @@ def parts_of(text: str) -> Cell | None:
     scale, trailing, letter, unit, marks = after
     if found["currency"]:
         unit = f"{found['currency']} {unit}".strip()
-    fraction = None
+    fraction, rated = None, ""
     if found["bottom"]:
         top, bottom = int(found["top"]), int(found["bottom"])
-        if not (top < bottom and bottom in _DENOMINATORS):
+        if not unit and not found["whole"] and is_rating(f"/{bottom}"):
+            unit, rated = f"/{bottom}", found["top"]
+        if top < bottom and bottom in _DENOMINATORS:
+            fraction = int(found["whole"] or 0) + top / bottom
+        elif not rated:
             return None
-        fraction = int(found["whole"] or 0) + top / bottom
     if power := found[_POWER_GROUPS[0]] or found[_POWER_GROUPS[1]]:
         if abs(int(power)) > _LARGEST_POWER:
             return None
@@ -168,7 +171,7 @@ def parts_of(text: str) -> Cell | None:
     if found["before"]:
         marks = [_MARK_BEFORE[found["before"].lower()], *marks]
     return Cell(
-        core=found["clock"] or found["core"] or "",
+        core=found["clock"] or found["core"] or rated,
         scale=scale,
         fraction=fraction,
         is_clock=found["clock"] is not None,
@@ -207,7 +210,7 @@ def _after(rest: str) -> tuple[float, bool, str, str, list[str]] | None:
         trailing, rest = True, rest[:-1].rstrip()
     for word in rest.split():
         bare = word.lower().rstrip(".")
-        if currency_of(word) or (is_known_unit(word) and word not in LETTERS):
+        if currency_of(word) or is_rating(word) or (is_known_unit(word) and word not in LETTERS):
             units.append(word)
         elif glued := _GLUED.fullmatch(word):
             units.append(glued["currency"])

@@ -14,11 +14,11 @@ import polars as pl
 from tabapp.data.forms.cells import CREDIT, FLAGS, LETTERS, MORE_FLAGS, Cell, parts_of
 from tabapp.data.forms.clock import CLOCKS, MINUTES, parse_clock
 from tabapp.data.forms.share import share
-from tabapp.data.forms.units import is_unit, unit_factor
+from tabapp.data.forms.units import RATINGS, is_rating, is_unit, unit_factor
 from tabapp.data.small import SMALL, WHITE_SPACE, contains
 
 _CURRENCIES = r"US\$|CA\$|A\$|\$|€|£|¥|₹|₩|₽|USD|EUR|GBP|CHF|JPY|INR|CNY|SEK|NOK|DKK|Rs\.?|R\$|kr\.?|zł"
-_UNITS = rf"%|‰|{_CURRENCIES}|[A-Za-zµ°][A-Za-zµ°²³/]{{0,6}}"
+_UNITS = rf"%|‰|{RATINGS}|{_CURRENCIES}|[A-Za-zµ°][A-Za-zµ°²³/]{{0,6}}"
 _PREFIX = rf"^[+-]?\(?\s*({_CURRENCIES})\s*[+-]?[0-9.]"
 _SUFFIX = rf"[0-9.]\s*({_UNITS})\)?$"
 _IN_PARENTHESES = re.compile(r"^\(([^()-]*)\)$")
@@ -118,6 +118,8 @@ def value_of(cell: Cell, form: NumberFormat) -> tuple[float | None, str | None]:
     factor, unit = cell.scale * letter.factor, f"{cell.unit} {letter.unit}".strip()
     mark = "".join(filter(None, (cell.mark, letter.mark))) or None
     negative = cell.negative ^ letter.negative
+    if is_rating(unit) and cell.fraction is not None and not is_rating(form.unit or ""):
+        unit = ""
     if unit:
         times = None if form.unit is None else unit_factor(unit, form.unit)
         if times is None:
@@ -166,7 +168,7 @@ def _core_value(cell: Cell, form: NumberFormat) -> float | None:
         return parse_clock(pl.Series([cell.core]), form.unit)[0] if form.unit in CLOCKS else None
     if form.unit in CLOCKS and form.unit != MINUTES:
         return None
-    if cell.fraction is not None:
+    if cell.fraction is not None and not is_rating(form.unit or ""):
         return cell.fraction
     if re.fullmatch(_number_pattern(form), cell.core):
         text = cell.core.replace(form.thousands, "") if form.thousands is not None else cell.core

@@ -142,7 +142,9 @@ MAGNITUDES: dict[str, float] = {
 
 _MOST_CHARACTERS = 16
 _NO_UNIT = r"\s\d<>=~*+,;!?()\[\]{}\"'\\|#@&_\-"
-_UNIT = re.compile(rf"[^{_NO_UNIT}:]+(?:[23]|\^[23])?(?: [^{_NO_UNIT}:]+[23]?)?|:-")
+RATINGS = "/(?:5|10|100)"
+"""After a number, as in 4.5/5. Other denominators are those of fractions, and of months of a year."""
+_UNIT = re.compile(rf"[^{_NO_UNIT}:]+(?:[23]|\^[23])?(?: [^{_NO_UNIT}:]+[23]?)?|:-|{RATINGS}")
 
 
 @cache
@@ -216,5 +218,11 @@ def unit_factor(unit: str, base: str) -> float | None:
 
 
 def is_unit(text: str) -> bool:
-    """Whether a text can be a unit: at most two short words without digits and marks, except an exponent at the end."""
+    """Whether a text can be a unit: at most two short words without digits and marks, except an exponent at the
+    end; or what follows a rating."""
     return 0 < len(text) <= _MOST_CHARACTERS and text.isprintable() and _UNIT.fullmatch(text) is not None
+
+
+def is_rating(unit: str) -> bool:
+    """Whether a unit is the greatest value of a rating, such as the "/5" of 4.5/5."""
+    return re.fullmatch(RATINGS, unit) is not None

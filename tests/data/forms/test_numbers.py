@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tabapp.data.forms.numbers import NumberFormat, parse_numbers, read_cell
+from tabapp.data.forms.numbers import NumberFormat, is_number_format, number_format, parse_numbers, read_cell
 from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Column, Schema
 from tabapp.data.typed import typed_frame
@@ -167,7 +167,6 @@ NO_NUMBERS: dict[str, Callable[[random.Random], str]] = {
     "house numbers": lambda r: f"{r.randrange(1, 200)}{r.choice(['', '', '', 'a', 'b', 'c'])}",
     "grades": lambda r: r.choice(["1", "2", "3", "1+", "2-", "3-", "2+", "4"]),
     "days and months": lambda r: f"{r.randrange(1, 12)}/{r.randrange(1, 28)}",
-    "ratings": lambda r: f"{r.randrange(1, 6)}/5",
     "blood pressures": lambda r: f"{r.randrange(90, 160)}/{r.randrange(50, 99)}",
     "diagnoses": lambda r: r.choice([f"{r.randrange(100, 999)}.{r.randrange(99)}"] * 9 + [f"V{r.randrange(10, 99)}"]),
     "invoices": lambda r: f"{'C' if r.random() < 0.02 else ''}{r.randrange(530_000, 580_000)}",
@@ -242,3 +241,29 @@ def test_new_rows_may_have_units_of_the_same_dimension_only():
 def test_hostile_cells_are_no_numbers(text: str):
     for notation in ("open", "flags", "magnitude", "DR", "share"):
         assert read_cell(text, NumberFormat(notation=notation))[0] is None
+
+
+@pytest.mark.parametrize(
+    ("texts", "unit", "numbers"),
+    [
+        (["4.5/5", "3/5", "2.5 /5"], "/5", [4.5, 3.0, 2.5]),
+        (["7/10", "10/10", "0/10"], "/10", [7.0, 10.0, 0.0]),
+        (["90/100", "7.5/100"], "/100", [90.0, 7.5]),
+        (["3/5", "3/10"], None, [None, None]),
+        (["5/2023", "6/2023"], None, [None, None]),
+        (["3/12", "5/12"], None, [None, None]),
+    ],
+)
+def test_ratings_are_numbers_with_one_denominator(
+    texts: list[str], unit: str | None, numbers: list[float | None]
+) -> None:
+    form, found, _ = number_format(pl.Series(texts), pl.Series([1] * len(texts)))
+    assert (form.unit, found.to_list()) == (unit, numbers)
+    assert is_number_format(form)
+
+
+def test_a_rating_beside_words_is_read_as_in_its_column() -> None:
+    rating, fraction = NumberFormat(unit="/5", notation="open"), NumberFormat(notation="open")
+    texts = pl.Series(["4.5/5", "3/5", "5/5", "4", "NEW", "3/10"])
+    assert parse_numbers(texts, rating).to_list() == [4.5, 3.0, 5.0, 4.0, None, None]
+    assert parse_numbers(pl.Series(["3/5", "1 3/5", "5/5"]), fraction).to_list() == [0.6, 1.6, None]
