@@ -15,7 +15,7 @@ from tests.data.checks.tables import CLASSES, NOISE, frame
 CODES = {
     "leak", "identifier", "constant", "duplicate_column", "duplicate_rows", "group", "time", "imbalance", "sentinel", "missing",
     "rare_class", "drift", "encoding", "repaired_rows", "nested", "name_form", "no_target", "null_class", "unused_option",
-    "moments", "mostly_dates", "notation", "set_aside", "mostly_numbers", "precision",
+    "moments", "mostly_dates", "notation", "set_aside", "mostly_numbers", "precision", "similar_levels",
 }  # fmt: skip
 
 
