@@ -162,7 +162,7 @@ def replay(
         candidate = work.candidate
         candidate.results[fold] = msgspec.structs.replace(result, seconds=seconds - OVERHEAD_SECONDS)
         competition.models[name].spent += seconds
-        scheduler.record_overhead(OVERHEAD_SECONDS)
+        scheduler.record_times(OVERHEAD_SECONDS)
         if candidate.is_complete:
             candidate.status = "complete"
             select()

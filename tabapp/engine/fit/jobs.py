@@ -74,7 +74,8 @@ class FitResult(msgspec.Struct, frozen=True, kw_only=True):
     predicting `n_rows` rows. `checksums` are the SHA-256 of the other files of the fit by their path; empty in runs of earlier
     versions. `n_bytes` is the peak memory of training and predicting on the fit's device, beyond what the process used before; 0 if
     it was not measured.
-    `seed` is that of its job.
+    `seed` is that of its job. `slowdown` is how many times as long its training and predicting took as they had without other
+    programs, because they waited for a processor; 1 if it was not measured.
     `pretrain_seconds` is wall time of the pre-training that the first fit of a pre-trained model does for all of them.
     """
 
@@ -92,6 +93,12 @@ class FitResult(msgspec.Struct, frozen=True, kw_only=True):
     n_bytes: int = 0
     pretrain_seconds: float = 0.0
     seed: int = 0
+    slowdown: float = 1.0
+
+    @property
+    def quiet_seconds(self) -> float:
+        """Seconds of training and predicting, those of waiting for a processor not counted."""
+        return (self.seconds + self.predict_seconds) / self.slowdown
 
     @property
     def used_seconds(self) -> float:

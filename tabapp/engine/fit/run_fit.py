@@ -19,6 +19,7 @@ from tabapp.engine.fit.numbering import UsableRows
 from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.fit.summaries import described
 from tabapp.engine.machine import peak_memory
+from tabapp.engine.machine.contention import Contention
 from tabapp.engine.machine.devices import CPU
 from tabapp.features.prepare import recipe_for
 from tabapp.models.contract import Floats
@@ -55,6 +56,15 @@ class _Fold:
     def held_out(self) -> UsableRows:
         """The scored rows."""
         return self.data.held_out(self.job.fold)
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """Seconds, bytes and slowdown of a result, as in `FitResult`."""
+
+    seconds: float
+    n_bytes: int
+    slowdown: float
 
 
 def _folds_of(job: FitJob, report: Report, scratch: RunFolder | None) -> list[_Fold]:
@@ -100,14 +110,14 @@ def run_fit(job: FitJob, report: Report = ignore, scratch: RunFolder | None = No
     fits = [fold.fit for fold in folds]
     before = peak_memory.reset_peak()
     peak_memory.reset_gpu_peak(job.device)
-    started = time.perf_counter()
+    started, contention = time.perf_counter(), Contention()
     trained = train_group(fits) if job.companions else [fits[0].train()]
     seconds = (time.perf_counter() - started) / len(folds)
     scored = [_scored(fold, each) for fold, each in zip(folds, trained, strict=True)]
     n_bytes = _peak_bytes(job.device, before) // len(folds)
+    measured = _Measured(seconds, n_bytes, contention.slowdown())
     return [
-        _saved(fold, each, *predicted, seconds, n_bytes)
-        for fold, each, predicted in zip(folds, trained, scored, strict=True)
+        _saved(fold, each, *predicted, measured) for fold, each, predicted in zip(folds, trained, scored, strict=True)
     ]
 
 
@@ -136,8 +146,7 @@ def _saved(
     trained: TrainedModel,
     prediction: Floats,
     predict_seconds: float,
-    seconds: float,
-    n_bytes: int,
+    measured: _Measured,
 ) -> FitResult:
     """Save the folder of a fit, and return its result."""
     job, data, held_out = fold.job, fold.data, fold.held_out
@@ -148,12 +157,13 @@ def _saved(
         trial=job.trial,
         fold=job.fold,
         score=defined(metrics.score(job.metric, truth, prediction, weight)),
-        seconds=seconds,
+        seconds=measured.seconds,
         predict_seconds=predict_seconds,
         n_rows=len(held_out),
         recipe=fold.features.preparer.recipe,
         summary=described(trained.model, fold.features.spec),
-        n_bytes=n_bytes,
+        n_bytes=measured.n_bytes,
+        slowdown=measured.slowdown,
         pretrain_seconds=fold.pretrain_seconds,
         seed=job.seed,
     )

@@ -301,7 +301,7 @@ class Conductor:
                 results = message.result, *message.others
                 self._admission.record(running.need, sum(result.n_bytes for result in results))
                 overhead = seconds - sum(result.used_seconds for result in results)
-                self.scheduler.record_overhead(overhead, device_class(running.need.device))
+                self.scheduler.record_times(overhead, message.result.slowdown, device_class(running.need.device))
                 self._keep(results)
                 for each in running.work.candidates:
                     self._after_fold(each)

@@ -188,14 +188,14 @@ class Competition:
         return not limits or len(self.of_model(name)) < round(min(limits) * max(1.0, record.share))
 
     def latest_seconds(self, name: str) -> list[float]:
-        """Seconds of the last ten fits of a model, the latest first."""
+        """Quiet seconds of the last ten fits of a model, the latest first."""
         candidates = reversed(self._of_model.get(name, {}).values())
         latest = (result for candidate in candidates for result in reversed(candidate.results.values()))
-        return [result.seconds + result.predict_seconds for result in islice(latest, 10)]
+        return [result.quiet_seconds for result in islice(latest, 10)]
 
     def measured_seconds(self, name: str) -> list[float]:
-        """Seconds of the fits of a model, oldest first."""
-        return [r.seconds + r.predict_seconds for candidate in self.of_model(name) for r in candidate.results.values()]
+        """Quiet seconds of the fits of a model, oldest first."""
+        return [result.quiet_seconds for candidate in self.of_model(name) for result in candidate.results.values()]
 
     def open_folds(self, candidate: Candidate, running: set[Fold]) -> list[int]:
         """Folds of a candidate that have no fit and none in progress."""

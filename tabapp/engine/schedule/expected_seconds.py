@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from statistics import fmean, median
+from statistics import fmean, median, median_low
 
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.schedule.competition import Competition
@@ -16,14 +16,23 @@ class ExpectedSeconds:
 
     Args:
         overheads: what the last fits took beside training and predicting, by class of devices.
+        slowdowns: those of the last fits by class of devices, the latest last. A fit that waited for a processor, for example while
+            libraries were loaded, does not make the next ones longer.
         corrects: correct priors by the times of other models. Without a time limit, decisions depend on no other model's time.
     """
 
     def __init__(
-        self, competition: Competition, policy: Policy, overheads: Mapping[str, Sequence[float]], *, corrects: bool
+        self,
+        competition: Competition,
+        policy: Policy,
+        overheads: Mapping[str, Sequence[float]],
+        slowdowns: Mapping[str, Sequence[float]],
+        *,
+        corrects: bool,
     ) -> None:
         self._competition, self._policy, self._corrects = competition, policy, corrects
         self._overheads = {device: median(seconds) for device, seconds in overheads.items()}
+        self._waiting = {device: median_low(latest) for device, latest in slowdowns.items()}
         self._known: dict[str, float] = {}
         self._ratios: dict[str, dict[str, list[float]]] = {}
         """`_log_ratios` by class of devices."""
@@ -33,8 +42,9 @@ class ExpectedSeconds:
         times of other models, those with the same libraries first."""
         if name not in self._known:
             latest, record = self._competition.latest_seconds(name), self._competition.models[name]
-            slowdown = self._slowdown(record.libraries, record.device) if self._corrects and not latest else 1.0
-            self._known[name] = self._overhead(name) + (fmean(latest) if latest else record.prior_seconds * slowdown)
+            factor = self._correction(record.libraries, record.device) if self._corrects and not latest else 1.0
+            quiet = fmean(latest) if latest else record.prior_seconds * factor
+            self._known[name] = self._overhead(name) + self._waiting.get(record.device, 1.0) * quiet
         return self._known[name]
 
     def of_candidate(self, candidate: Candidate) -> float:
@@ -52,7 +62,8 @@ class ExpectedSeconds:
         elif missing:
             own *= self.in_first_folds(candidate, missing) / len(missing)
             own /= self.in_first_folds(candidate, candidate.results) / len(candidate.results)
-        return self._overhead(candidate.model) + own
+        waiting = self._waiting.get(self._competition.models[candidate.model].device, 1.0)
+        return self._overhead(candidate.model) + waiting * own
 
     def in_first_folds(self, candidate: Candidate, folds: Collection[int]) -> float:
         """The expected seconds of some folds of a candidate as a multiple of those of its first."""
@@ -62,7 +73,7 @@ class ExpectedSeconds:
     def _overhead(self, name: str) -> float:
         return self._overheads.get(self._competition.models[name].device, 0.0)
 
-    def _slowdown(self, libraries: str, device: str) -> float:
+    def _correction(self, libraries: str, device: str) -> float:
         """Expected ratio of measured and prior seconds of a model without a fit: a geometric mean over the models with the same
         libraries, shrunk to the mean of all models on such devices, which is shrunk to 1."""
         logs, prior = self._log_ratios(device), self._policy.prior_weight
@@ -93,4 +104,4 @@ class ExpectedSeconds:
 
 def _mean_seconds(candidate: Candidate, folds: Iterable[int]) -> float:
     results = [candidate.results[fold] for fold in folds]
-    return fmean(result.seconds + result.predict_seconds for result in results)
+    return fmean(result.quiet_seconds for result in results)

@@ -65,12 +65,13 @@ class Memory:
     Attributes:
         totals: seconds that all workers of a class of devices have in the whole run.
         begun: candidates with some of their folds of which more than one was begun.
-        overheads: what the last fits took beside training and predicting, by class of devices.
+        overheads, slowdowns: those of the last fits by class of devices, as in `ExpectedSeconds`.
     """
 
     totals: dict[str, float] = field(default_factory=dict[str, float])
     begun: tuple[Candidate, ...] = ()
     overheads: dict[str, deque[float]] = field(default_factory=dict[str, deque[float]])
+    slowdowns: dict[str, deque[float]] = field(default_factory=dict[str, deque[float]])
 
 
 class Moment:
@@ -89,7 +90,9 @@ class Moment:
         self.setup, self.policy, self.competition = setup, setup.policy, setup.competition
         self._memory = memory
         self.running, self.seconds, self.limit, self.device = running, seconds, limit, device
-        self._expected = ExpectedSeconds(self.competition, self.policy, memory.overheads, corrects=setup.is_timed)
+        self._expected = ExpectedSeconds(
+            self.competition, self.policy, memory.overheads, memory.slowdowns, corrects=setup.is_timed
+        )
 
     def beside(self, running: set[Fold]) -> Moment:
         """The same moment with other fits in progress."""

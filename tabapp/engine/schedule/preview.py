@@ -29,7 +29,7 @@ def preview(
 ) -> ev.FitsPlanned:
     """The next fits, and the models that wait; the arguments are those of the scheduler."""
     setup = replace(setup, competition=_copy_of(setup.competition))
-    memory = Memory(dict(memory.totals), memory.begun, memory.overheads)
+    memory = replace(memory, totals=dict(memory.totals))
     devices = sorted({record.device for record in setup.competition.models.values()})
     moments = [Moment(setup, memory, set(running), seconds_left, fit_limit(device), device) for device in devices]
     for moment in moments:

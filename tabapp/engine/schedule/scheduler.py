@@ -22,6 +22,8 @@ from tabapp.run.record import events as ev
 
 N_OVERHEADS = 20
 """Last fits whose median is the expected overhead of the next."""
+N_SLOWDOWNS = 3
+"""Last fits whose median is the expected slowdown of the next; it changes when libraries are loaded."""
 
 
 class Scheduler:
@@ -104,10 +106,12 @@ class Scheduler:
         share = policy.cap_share if competition.n_folds > 1 else policy.holdout_cap_share
         return max(share, policy.cap_of_all / rounds)
 
-    def record_overhead(self, seconds: float, device: str = CPU) -> None:
-        """Record what a fit took beside training and predicting: to start, to prepare features, and to save."""
+    def record_times(self, overhead: float, slowdown: float = 1.0, device: str = CPU) -> None:
+        """Record what a fit took beside training and predicting: to start, to prepare features, and to save; and how much it waited
+        for a processor."""
         if self._setup.is_timed:
-            self._memory.overheads.setdefault(device, deque(maxlen=N_OVERHEADS)).append(seconds)
+            self._memory.overheads.setdefault(device, deque(maxlen=N_OVERHEADS)).append(overhead)
+            self._memory.slowdowns.setdefault(device, deque(maxlen=N_SLOWDOWNS)).append(slowdown)
 
     def waits_for_user(self, seconds_left: float) -> bool:
         """Whether a model paused by the user has something left to fit."""

@@ -14,9 +14,10 @@ import pytest
 
 from tabapp.engine.fit import features as run_features
 from tabapp.engine.fit.features import RunFeatures, features_folder
-from tabapp.engine.fit.jobs import FitJob
+from tabapp.engine.fit.jobs import FitJob, decode_result
 from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.fit.run_fit import run_fit
+from tabapp.engine.machine.contention import Contention
 from tabapp.engine.plan.make_plan import make_plan
 from tabapp.engine.plan.prepare import infer, read_data
 from tabapp.engine.plan.write_rows import write_rows
@@ -167,3 +168,12 @@ def test_a_booster_on_a_gpu_waits_for_no_import_of_torch(folder: RunFolder, mode
     device, n_bytes, has_torch = done.stdout.split()
     assert device in ("cpu", "cuda:0")
     assert (n_bytes, has_torch) == ("0", "False")
+
+
+def test_a_result_says_how_long_its_fit_waited_for_a_processor(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Contention, "slowdown", lambda self: 2.0)
+    [result] = run_fit(job_of(folder, "linear"))
+    saved = decode_result((folder.fits / result.fit / "metrics.json").read_bytes())
+    assert saved.quiet_seconds == result.quiet_seconds == pytest.approx((result.seconds + result.predict_seconds) / 2)

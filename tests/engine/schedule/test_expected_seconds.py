@@ -21,8 +21,11 @@ def competition_of(*names: str, prior: float = 3.0) -> Competition:
     return competition
 
 
-def expectations(competition: Competition, *overheads: float, corrects: bool = True) -> ExpectedSeconds:
-    return ExpectedSeconds(competition, POLICY, {"cpu": overheads} if overheads else {}, corrects=corrects)
+def expectations(
+    competition: Competition, *overheads: float, corrects: bool = True, slowdowns: tuple[float, ...] = ()
+) -> ExpectedSeconds:
+    latest = {"cpu": slowdowns} if slowdowns else {}
+    return ExpectedSeconds(competition, POLICY, {"cpu": overheads} if overheads else {}, latest, corrects=corrects)
 
 
 def test_a_model_without_a_fit_has_its_prior_and_then_its_mean() -> None:
@@ -36,6 +39,19 @@ def test_a_model_without_a_fit_has_its_prior_and_then_its_mean() -> None:
     assert after.of_model("a") == after.of_candidate(first) == 6.0
     with_overhead = expectations(competition, 0.2, 0.5, 9.0)
     assert with_overhead.of_model("a") == with_overhead.of_candidate(first) == 6.5
+
+
+def test_time_that_a_fit_waited_for_a_processor_is_not_expected_again() -> None:
+    competition = competition_of("a", "b")
+    first = competition.begin("a")
+    finish(first, 0, 0.8, seconds=6.0, slowdown=2.0)
+    busy = expectations(competition, slowdowns=(2.0,))
+    assert busy.of_model("a") == busy.of_candidate(first) == 6.0, "other programs are expected to continue"
+    assert busy.of_model("b") == 6.0
+    quiet = expectations(competition, slowdowns=(2.0, 1.0))
+    assert quiet.of_model("a") == quiet.of_candidate(first) == quiet.of_model("b") == 3.0
+    assert expectations(competition, slowdowns=(1.0, 4.0, 1.0)).of_model("b") == 3.0, "one busy moment"
+    assert expectations(competition, 1.0, slowdowns=(2.0,)).of_model("b") == 7.0
 
 
 def test_a_slow_candidate_is_expected_to_stay_slow_by_the_pattern_of_a_complete_one() -> None:

@@ -14,7 +14,7 @@ from tabapp.features.arrays import FeatureRecipe
 FOLDS = 3
 
 
-def finish(candidate: Candidate, fold: int, score: float | None, seconds: float = 1.0) -> None:
+def finish(candidate: Candidate, fold: int, score: float | None, seconds: float = 1.0, slowdown: float = 1.0) -> None:
     candidate.results[fold] = FitResult(
         fit=candidate.fit_name(fold),
         model=candidate.model,
@@ -26,6 +26,7 @@ def finish(candidate: Candidate, fold: int, score: float | None, seconds: float 
         n_rows=10,
         recipe=FeatureRecipe(),
         summary={},
+        slowdown=slowdown,
     )
     if candidate.is_complete:
         candidate.status = "complete"

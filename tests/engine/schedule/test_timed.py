@@ -561,7 +561,7 @@ def test_times_of_models_that_have_not_run_follow_those_with_the_same_libraries(
     # Geometric means with one pseudo-observation each: 8^(1/3) = 2 for all models, then (8 × 2 × 3)^(1/2) and (1 × 2)^(1/2).
     assert moment_of(scheduler).expected("other_network") == pytest.approx(2.0 * 16**0.5)
     assert moment_of(scheduler).expected("other_tree") == pytest.approx(2.0 * 2**0.5)
-    scheduler.record_overhead(0.5)
+    scheduler.record_times(0.5)
     assert moment_of(scheduler).expected("network") == 16.5
 
 
