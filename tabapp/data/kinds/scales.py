@@ -29,18 +29,41 @@ _SCALES: tuple[tuple[str, ...], ...] = (
     ("freshman", "sophomore", "junior", "senior"),
 )  # fmt: skip
 _SCALES_WITH = {step: [scale for scale in _SCALES if step in scale] for scale in _SCALES for step in scale}
-_OUTSIDE = frozenset({"unknown", "other", "undefined", "not known", "n/k", "refused", "don't know"})
-_MIN_LEVELS, _MAX_LEVELS = 3, 60
-_RANGE = re.compile(
-    r"(?P<below><|≤|<=|under |below |less than |up to )?\s*(?P<above>>|≥|>=|over |above |more than )?\s*"
-    r"(?P<low>\d[\d.]*)\s*(?:(?P<to>-|–|\.\.| to )\s*\d[\d.]*|(?P<plus>\+| and (?:over|above|more)))?\s*[a-z%$€]{0,6}"
+_OUTSIDE = frozenset(
+    {
+        "unknown",
+        "other",
+        "undefined",
+        "not known",
+        "n/k",
+        "refused",
+        "don't know",
+        "prefer not to say",
+        "prefer not to answer",
+    }
 )
+_MIN_LEVELS, _MAX_LEVELS = 3, 60
+_NUMBER = r"[$€£]?\s?((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?)(?:\s?([kmb])(?![a-z]))?"
+_RANGE = re.compile(
+    rf"""(?x:
+        (?P<below> < | ≤ | <= | (?:under|below|less\ than|fewer\ than|younger\ than|up\ to|at\ most)\  )? \s*
+        (?P<above> > | ≥ | >= | (?:over|above|more\ than|older\ than|at\ least)\  )? \s*
+        (?P<number> {_NUMBER} ) (?: [\s-]? (?P<unit> (?!(?:or|and|to)\b)[a-z%$€]{{1,9}} ) )?
+        (?: (?P<to> \s*(?:-|–|\.\.|to\ )\s* ) {_NUMBER} )?
+        (?: (?P<plus> \s*\+ | \ (?:and|or)\ (?:over|above|more|older|up|greater) ) |
+            (?P<minus> \ (?:and|or)\ (?:under|below|less|fewer|younger) ) )?
+        \s* [a-z%$€]{{0,9}} (?:\ old)?
+    )"""
+)
+_POWERS = {None: 1.0, "k": 1e3, "m": 1e6, "b": 1e9}
+_ORDINALS = frozenset({"st", "nd", "rd", "th"})
 
 
 def order_of(levels: Sequence[str]) -> tuple[str, ...]:
     """Sort levels that have a natural order, lowest first; empty if they have none.
 
-    All levels must belong to one scale, or all must be numeric ranges. Levels such as "unknown" are omitted.
+    All levels must belong to one scale, or all must be ranges of numbers, or numbers with the same word after them. Levels such as
+    "unknown" are omitted.
     """
     if not _MIN_LEVELS <= len(levels) <= _MAX_LEVELS:
         return ()
@@ -60,17 +83,20 @@ def order_of(levels: Sequence[str]) -> tuple[str, ...]:
 
 def _ranges(levels: Sequence[str]) -> tuple[str, ...]:
     keys: dict[tuple[float, int], str] = {}
-    n_ranges = 0
+    units: set[str] = set()
+    n_ranges = n_open = 0
     for level in levels:
         found = _RANGE.fullmatch(level.strip().casefold())
         if found is None:
             return ()
-        try:
-            low = float(found["low"])
-        except ValueError:
-            return ()
-        keys[low, 1 if found["above"] or found["plus"] else -1 if found["below"] else 0] = level
-        n_ranges += any(found[part] for part in ("below", "above", "to", "plus"))
-    if len(keys) < len(levels) or n_ranges < 2:
+        digits, power = re.fullmatch(_NUMBER, found["number"]).groups()  # pyright: ignore[reportOptionalMemberAccess]
+        low = float(digits.replace(",", "")) * _POWERS[power]
+        is_open, is_below = found["above"] or found["plus"], found["below"] or found["minus"]
+        keys[low, 1 if is_open else -1 if is_below else 0] = level
+        n_open += bool(is_open or is_below)
+        n_ranges += bool(is_open or is_below or found["to"])
+        units.add("th" if found["unit"] in _ORDINALS else (found["unit"] or "").removesuffix("s"))
+    are_alike = len(units) == 1 and (n_open > 0 or "" not in units)
+    if len(keys) < len(levels) or (n_ranges < 2 and not are_alike):
         return ()
     return tuple(keys[key] for key in sorted(keys))
