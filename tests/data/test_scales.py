@@ -34,6 +34,10 @@ from tabapp.features.prepare import FeaturePreparer
         (["5 or fewer", "11 or more", "6 to 10"], ["5 or fewer", "6 to 10", "11 or more"]),
         (["2 stars", "1 star", "10 stars"], ["1 star", "2 stars", "10 stars"]),
         (["2.5 baths", "3-bath", "1 bath"], ["1 bath", "2.5 baths", "3-bath"]),
+        (
+            ["4 out of 5 stars", "2 out of 5 stars", "1 out of 5 stars"],
+            ["1 out of 5 stars", "2 out of 5 stars", "4 out of 5 stars"],
+        ),
         (["3rd", "1st", "2nd"], ["1st", "2nd", "3rd"]),
         (["3+", "0", "2", "1"], ["0", "1", "2", "3+"]),
         (["12a", "13b", "14a"], []),

@@ -76,6 +76,7 @@ _GLUED = re.compile(rf"(?P<letter>[kKTmMbB]|(?i:mio|mrd|bn|mn)\.?)(?P<currency>{
 _SUPERSCRIPT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 _TO_POWER = re.compile("10([⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
 _ONLY_POWER = re.compile(r"10(?:\^|\*\*)")
+_OUT_OF = re.compile(r"\s+out of\s+(\d+)(?:\s+(?:stars?|points?))?$", re.IGNORECASE)
 _VULGAR = re.compile("(?<=[0-9])?[¼½¾⅓⅔⅛⅜⅝⅞]")
 _ORDINALS = frozenset({"st", "nd", "rd", "th"})
 _MOST_MARKS = 2
@@ -136,6 +137,8 @@ def _ascii(character: str) -> str:
 def parts_of(text: str) -> Cell | None:
     """The parts of a stripped text; None if it is no number with marks, units or powers of ten."""
     text = normalized(text).strip().removeprefix("'")
+    if " out of " in text.lower():
+        text = _OUT_OF.sub(r"/\1", text)
     if _ONLY_POWER.match(text):
         text = "1*" + text
     found = _CELL.fullmatch(text)

@@ -48,7 +48,7 @@ _RANGE = re.compile(
     rf"""(?x:
         (?P<below> < | ≤ | <= | (?:under|below|less\ than|fewer\ than|younger\ than|up\ to|at\ most)\  )? \s*
         (?P<above> > | ≥ | >= | (?:over|above|more\ than|older\ than|at\ least)\  )? \s*
-        (?P<number> {_NUMBER} ) (?: [\s-]? (?P<unit> (?!(?:or|and|to)\b)[a-z%$€]{{1,9}} ) )?
+        (?P<number> {_NUMBER} ) (?: [\s-]? (?P<unit> (?!(?:or|and|to)\b)[a-z%$€]{{1,9}} | out\ of\ \d+(?:\ [a-z]+)? ) )?
         (?: (?P<to> \s*(?:-|–|\.\.|to\ )\s* ) {_NUMBER} )?
         (?: (?P<plus> \s*\+ | \ (?:and|or)\ (?:over|above|more|older|up|greater) ) |
             (?P<minus> \ (?:and|or)\ (?:under|below|less|fewer|younger) ) )?

@@ -266,4 +266,9 @@ def test_a_rating_beside_words_is_read_as_in_its_column() -> None:
     rating, fraction = NumberFormat(unit="/5", notation="open"), NumberFormat(notation="open")
     texts = pl.Series(["4.5/5", "3/5", "5/5", "4", "NEW", "3/10"])
     assert parse_numbers(texts, rating).to_list() == [4.5, 3.0, 5.0, 4.0, None, None]
+    assert parse_numbers(pl.Series(["4.1 out of 5", "3.0 out of 5 stars", "2 out of 7"]), rating).to_list() == [
+        4.1,
+        3.0,
+        None,
+    ]
     assert parse_numbers(pl.Series(["3/5", "1 3/5", "5/5"]), fraction).to_list() == [0.6, 1.6, None]
