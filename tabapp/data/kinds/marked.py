@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,9 @@ _ALIKE = 5.0
 """Largest ratio of the medians of numbers with a unit and without one that are on the same scale."""
 _MOST_ODD, _OFTEN = 0.01, 2
 """Texts are odd if they are at most this share of the cells and none occurs more often."""
+_NUMBER_BEFORE_WORDS = re.compile(r"[0-9][0-9.,]*\s*[^\W\d_](?=\D*[^\W\d_]{3})\D*")
+_RANGE = re.compile(r"([0-9][0-9,]*\.?[0-9]*)\s*(?:-|–|to)\s*([0-9][0-9,]*\.?[0-9]*)")
+_WIDEST_RANGE = 100.0
 _MOST_BARE = 0.05
 """A word that is no known unit is one only if few numbers are without it."""
 
@@ -90,7 +94,18 @@ def is_convincing(values: Values, found: Found) -> bool:
     has_digits = any_contains(texts, "[0-9]")
     if len(texts) <= _MOST_WORDS and (not has_digits or found.share >= _AGREE):
         return found.share >= _LEAST_BESIDE_WORDS
-    return found.share >= _AGREE and not has_digits
+    return found.share >= _AGREE and not any(map(_may_be_code, texts.to_list()))
+
+
+def _may_be_code(text: str) -> bool:
+    """Whether a text with digits is neither a range nor a number before words, which are quantities in another notation."""
+    if re.search("[0-9]", text) is None or _NUMBER_BEFORE_WORDS.fullmatch(text):
+        return False
+    ends = _RANGE.fullmatch(text)
+    if ends is None:
+        return True
+    low, high = (float(end.replace(",", "")) for end in ends.groups())
+    return not low < high <= _WIDEST_RANGE * low
 
 
 def with_ascii_digits(values: Values) -> Values | None:
@@ -195,6 +210,8 @@ def _with_unit(form: NumberFormat, weighted: Weighted, with_letters: frozenset[s
     if n_bare > _MOST_BARE * n_all and not (currency_of(base) or is_known_unit(base)):
         return forms
     inside, outside = _values(weighted, with_unit, with_letters), _values(bare, form, with_letters)
+    # Zero is zero in any unit.
+    outside = outside[outside != 0]
     if base == "%" and outside.size and np.abs(outside).max() <= 1 < np.median(np.abs(inside)):
         return [replace(with_unit, notation="share"), form]
     if currency_of(base) or base in ("%", "‰") or _are_alike(inside, outside):

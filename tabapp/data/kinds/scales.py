@@ -55,6 +55,8 @@ _RANGE = re.compile(
         \s* [a-z%$€]{{0,9}} (?:\ old)?
     )"""
 )
+_NONE = re.compile(r"(?:non|no|zero|without|none)(?:[\s-]([a-z]{2,}))?")
+"""Before a word, or alone: the step below "1 stop"."""
 _POWERS = {None: 1.0, "k": 1e3, "m": 1e6, "b": 1e9}
 _ORDINALS = frozenset({"st", "nd", "rd", "th"})
 
@@ -69,7 +71,11 @@ def order_of(levels: Sequence[str]) -> tuple[str, ...]:
         return ()
     lowest = levels[0].casefold()
     # Most columns of a wide table end here, which takes a tenth of the time.
-    if lowest not in _SCALES_WITH and lowest not in _OUTSIDE and _RANGE.fullmatch(lowest.strip()) is None:
+    if (
+        lowest not in _SCALES_WITH
+        and lowest not in _OUTSIDE
+        and not any(form.fullmatch(lowest.strip()) for form in (_RANGE, _NONE))
+    ):
         return ()
     inside = [level for level in levels if level.casefold() not in _OUTSIDE]
     folded = {level.casefold(): level for level in inside}
@@ -86,7 +92,12 @@ def _ranges(levels: Sequence[str]) -> tuple[str, ...]:
     units: set[str] = set()
     n_ranges = n_open = 0
     for level in levels:
-        found = _RANGE.fullmatch(level.strip().casefold())
+        text = level.strip().casefold()
+        if none := _NONE.fullmatch(text):
+            keys[0.0, 0] = level
+            units |= {none[1].removesuffix("s")} if none[1] else set()
+            continue
+        found = _RANGE.fullmatch(text)
         if found is None:
             return ()
         digits, power = re.fullmatch(_NUMBER, found["number"]).groups()  # pyright: ignore[reportOptionalMemberAccess]

@@ -204,6 +204,37 @@ def test_one_odd_cell_does_not_change_the_kind(odd: str):
     assert column_of_cells([*rows[:-1], odd]).kind == column_of_cells(rows).kind == "identifier"
 
 
+@pytest.mark.parametrize(
+    ("odd", "kind"),
+    [
+        (lambda r: f"{r.randrange(500, 2000)} - {r.randrange(2001, 3000)}", "numeric"),
+        (lambda r: f"{r.uniform(20, 90):.2f}Sq. Meter", "numeric"),
+        (lambda r: f"{r.randrange(10, 99)}-{r.randrange(1, 9)}", "categorical"),
+        (lambda r: f"1-{r.randrange(1_000, 9_000)}", "categorical"),
+        (lambda r: f"{r.randrange(500, 3000)}{r.choice('XQ')}", "categorical"),
+        (lambda r: f"C{r.randrange(500, 3000)}", "categorical"),
+    ],
+)
+def test_some_quantities_in_another_notation_are_set_aside_and_codes_are_not(
+    odd: Callable[[random.Random], str], kind: str
+):
+    chance = random.Random(4)
+    cells = [odd(chance) if chance.random() < 0.03 else f"{chance.randrange(300, 6000)}" for _ in range(4 * N)]
+    frame, schema = schema_of(cells)
+    assert schema.column("x").kind == kind
+    if kind == "numeric":
+        expected = [float(cell) if cell.isdecimal() else None for cell in cells]
+        assert typed_frame(frame, schema)["x"].to_list() == expected
+        assert any(warning.check == "set_aside" for warning in schema.warnings)
+
+
+def test_zeros_need_no_unit():
+    chance = random.Random(6)
+    cells = [f"{chance.uniform(1, 9):.3f}mg" if chance.random() < 0.6 else "0" for _ in range(N)]
+    column = column_of_cells(cells)
+    assert (column.kind, column.unit, column.low) == ("numeric", "mg", 0.0)
+
+
 @pytest.mark.parametrize("digits", [ARABIC, HINDI, WIDE])
 def test_codes_and_row_numbers_have_their_kind_in_every_script(digits: dict[int, str]):
     chance = random.Random(5)
