@@ -93,7 +93,7 @@ REJECTED: dict[str, tuple[bytes | str, str]] = {
     "old excel": (b"\xd0\xcf\x11\xe0" + bytes(100), "Excel"),
     "new excel": (zipped({"xl/workbook.xml": "<x/>", "[Content_Types].xml": "<x/>"}), "Office"),
     "random bytes": (bytes(range(256)) * 40, "binary"),
-    "json": ('[{"a": 1, "b": 2},\n {"a": 3, "b": 4}]\n', "JSON"),
+    "json": ('{"a": [1, 2],\n "b": [3, 4]}\n', "JSON"),
     "web page": ("<!DOCTYPE html>\n<html><body>no</body></html>\n", "web page"),
     "cut off in a character": ("a,b\n1,é\n".encode()[:-2], "middle of a character (byte 6)"),
     "cut off gzip": (gzip.compress(PLAIN.encode() * 50)[:-20], "damaged or cut off"),

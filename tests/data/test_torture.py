@@ -165,7 +165,8 @@ LAYOUT: dict[str, Case] = {
     "picture": Case(b"\x89PNG\r\n\x1a\n" + bytes(99), error="PNG"),
     "binary": Case(bytes(range(256)) * 9, error="binary data"),
     "web page": Case("<html><body>\n" * 9, error="web page"),
-    "json": Case('[{"a": 1,\n "b": 2}]', error="JSON"),
+    "json": Case('{"a": [1, 2],\n "b": 2}', error="JSON"),
+    "array of objects": Case('[{"a": 1, "b": 2},\n{"a": 2, "b": 1},{"a": 3}]', rows=3),
     "ten thousand columns": Case(
         ",".join([*(f"f{i}" for i in range(9_999)), "y"]) + "\n" + (",".join([*["1.5"] * 9_999, "no"]) + "\n") * 3, rows=3
     ),

@@ -9,9 +9,6 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-import polars as pl
-
-from tabapp.data.forms.numbers import number_format, parse_numbers
 from tabapp.data.reading.dialect import Dialect
 from tabapp.data.reading.headers import is_ruler
 from tabapp.data.reading.known import NOTHING, Known
@@ -170,6 +167,11 @@ def _first_cells(data: bytes, begin: int, end: int, dialect: Dialect) -> list[st
 
 def _is_sum(cells: Sequence[str], data: bytes, delimiter: str) -> bool:
     """Whether a cell is the sum of those above it, and larger than each of them."""
+    # Imported here: the first rows of a file are shown before polars is loaded.
+    import polars as pl
+
+    from tabapp.data.forms.numbers import number_format, parse_numbers
+
     lines = io.StringIO(data.decode("utf-8", "replace"), newline="")
     records = list(csv.reader(lines, delimiter=delimiter))
     for place, cell in enumerate(cells):

@@ -50,6 +50,9 @@ def first_rows(path: Path, count: int, *, delimiter: str | None = None, encoding
         if text is None:
             return None
         data = text.replace("\r\n", "\n").replace("\r", "\n").encode()
+        if data.lstrip().startswith(b"["):
+            # It may be an array of JSON objects.
+            return None
         dialect = sniff(data, {"\\t": "\t", "tab": "\t", "TAB": "\t"}.get(delimiter or "", delimiter))
         if dialect is None:
             return None

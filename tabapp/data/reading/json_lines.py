@@ -1,7 +1,8 @@
-"""Read JSON lines: one JSON object in each line, whose keys are the names of columns."""
+"""Read JSON objects whose keys are the names of columns: one in each line, or an array of them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ class _Digits(str):
 
 
 _ROW = msgspec.json.Decoder(dict[str, Any], float_hook=_Digits)
+_ROWS = msgspec.json.Decoder(list[dict[str, Any]], float_hook=_Digits)
+_ARRAY = re.compile(rb"\s*\[\s*\{")
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,11 @@ class Records:
     left_out: dict[str, str]
 
 
+def is_json_array(data: bytes) -> bool:
+    """Whether a text begins as an array of objects."""
+    return _ARRAY.match(data[:_START]) is not None
+
+
 def is_json_lines(data: bytes) -> bool:
     """Whether the first line of a text is a JSON object."""
     line = data[:_START].lstrip().partition(b"\n")[0].strip()
@@ -54,26 +62,17 @@ def is_json_lines(data: bytes) -> bool:
         return False
 
 
-def read_json_lines(data: bytes, path: Path, memory: MemoryLimit, columns: Sequence[Column] = ()) -> Records:
-    """Parse JSON lines.
+def read_objects(data: bytes, path: Path, memory: MemoryLimit, columns: Sequence[Column] = ()) -> Records:
+    """Parse JSON lines, or an array of objects.
 
     Args:
         columns: of the schema to read for, in whose formats numbers are written.
 
     Raises:
-        DataError: a line is no JSON object, or the table has too many columns or needs too much memory.
+        DataError: a line or the array is not valid, or the table has too many columns or needs too much memory.
     """
     memory.require(_DECODED * len(data) + PYTHON_CELL * data.count(b":"))
-    rows: list[dict[str, Any]] = []
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            rows.append(_ROW.decode(line))
-        except (msgspec.DecodeError, RecursionError, ValueError):
-            raise DataError(
-                f"{path}: line {number:,} is not a JSON object. JSON lines have one in each line."
-            ) from None
+    rows = _rows_of_array(data, path) if is_json_array(data) else _rows_of_lines(data, path)
     keys = list(dict.fromkeys(key for row in rows for key in row))
     if len(keys) > MAX_COLUMNS:
         raise DataError(f"{path}: has more than {MAX_COLUMNS:,} columns. Give fewer columns.")
@@ -89,6 +88,29 @@ def read_json_lines(data: bytes, path: Path, memory: MemoryLimit, columns: Seque
     ]
     frame = pl.DataFrame(texts) if texts else pl.DataFrame(height=len(rows))
     return Records(frame, renamed, held)
+
+
+def _rows_of_lines(data: bytes, path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(_ROW.decode(line))
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            raise DataError(
+                f"{path}: line {number:,} is not a JSON object. JSON lines have one in each line."
+            ) from None
+    return rows
+
+
+def _rows_of_array(data: bytes, path: Path) -> list[dict[str, Any]]:
+    try:
+        return _ROWS.decode(data)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        raise DataError(
+            f"{path}: begins as a JSON array of objects, and is not one. Check that the file is complete."
+        ) from None
 
 
 def _held(rows: Sequence[dict[str, Any]], key: str) -> str:

@@ -18,7 +18,7 @@ from tabapp.data.reading.decode import decode, file_type, unpack
 from tabapp.data.reading.dialect import MAX_COLUMNS, MAX_LINE, Dialect, sniff
 from tabapp.data.reading.footers import drop_footers
 from tabapp.data.reading.foreign import START, reject_binary, reject_other_texts
-from tabapp.data.reading.json_lines import is_json_lines, read_json_lines
+from tabapp.data.reading.json_lines import is_json_array, is_json_lines, read_objects
 from tabapp.data.reading.known import Known
 from tabapp.data.reading.records import parse_rows
 from tabapp.data.reading.repairs import (
@@ -34,6 +34,7 @@ from tabapp.errors import DataError, UsageError, option
 
 _BLOCK = 8 << 20
 _START = 100
+_NO_TABLE = "is JSON, not a table. Save it as CSV, Parquet, or JSON lines (one object in each line)."
 _JSON = re.compile(rb"""[\[{]\s*[\[{"]""")
 
 
@@ -66,7 +67,7 @@ class Reading:
 
     Attributes:
         frame: every column as String, null only for empty fields; column names are stripped and unique.
-        format: "csv", "jsonl", "parquet" or "arrow".
+        format: "csv", "json" (an array of objects), "jsonl", "parquet" or "arrow".
         delimiter, encoding: of a text file; None for other formats.
         n_bytes: size of the file on disk.
         warnings: one for each kind of repair.
@@ -156,17 +157,17 @@ def read_text(
         raise DataError(f"{path}: contains only white space")
     data = clean_bytes(data, warnings)
     reject_other_texts(path, data)
+    if is_json_array(data):
+        return _read_objects("json", data, path, memory, columns, allow_no_rows=allow_no_rows)
     if len(data) > MAX_LINE and data.find(b"\n", 0, MAX_LINE) < 0:
         raise DataError(
             f"{path}: its first line is longer than {MAX_LINE >> 20} MiB. A table has a header line; JSON can be saved as CSV."
         )
     if is_json_lines(data):
-        reading = _read_json_lines(data, path, memory, columns, allow_no_rows=allow_no_rows)
+        reading = _read_objects("jsonl", data, path, memory, columns, allow_no_rows=allow_no_rows)
         return replace(reading, encoding=encoding, warnings=(*warnings, *reading.warnings))
     if _JSON.match(data[:_START].lstrip()):
-        raise DataError(
-            f"{path}: is JSON, not a table. Save it as CSV, Parquet, or JSON lines (one object in each line)."
-        )
+        raise DataError(f"{path}: {_NO_TABLE}")
     known = Known.of(columns)
     dialect = sniff(data, delimiter_option(options.delimiter), known)
     if dialect is None:
@@ -192,15 +193,17 @@ def read_text(
     )
 
 
-def _read_json_lines(
-    data: bytes, path: Path, memory: MemoryLimit, columns: Sequence[Column], *, allow_no_rows: bool
+def _read_objects(
+    kind: str, data: bytes, path: Path, memory: MemoryLimit, columns: Sequence[Column], *, allow_no_rows: bool
 ) -> Reading:
-    found = read_json_lines(data, path, memory, columns)
+    found = read_objects(data, path, memory, columns)
+    if found.left_out and not found.frame.width:
+        raise DataError(f"{path}: {_NO_TABLE}")
     if found.frame.height == 0 and not allow_no_rows:
         raise DataError(f"{path}: has no rows")
     warnings = warnings_of_new_rows(found.left_out, columns) if columns else []
     warn_about_header(Dialect(",", tuple(found.frame.columns), 0, renamed=found.renamed), warnings)
-    return Reading(found.frame, "jsonl", None, None, len(data), tuple(warnings), left_out=found.left_out)
+    return Reading(found.frame, kind, None, None, len(data), tuple(warnings), left_out=found.left_out)
 
 
 def require_header(dialect: Dialect, known: Known, path: Path) -> None:

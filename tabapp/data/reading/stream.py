@@ -32,7 +32,7 @@ from tabapp.data.reading.columnar import (
 from tabapp.data.reading.dialect import Dialect, sniff
 from tabapp.data.reading.footers import drop_footers
 from tabapp.data.reading.foreign import reject_other_texts
-from tabapp.data.reading.json_lines import is_json_lines
+from tabapp.data.reading.json_lines import is_json_array, is_json_lines
 from tabapp.data.reading.known import Known
 from tabapp.data.reading.parquet_sizes import RowGroup
 from tabapp.data.reading.read import ReadOptions, decimal_option, delimiter_option, require_header
@@ -95,7 +95,7 @@ def is_large(path: Path, options: ReadOptions) -> bool:
             start = file.read(BLOCK)
         memory = memory_limit(path, options.max_memory)
         encoding = decoding.decode(start[: start.rfind(b"\n") + 1], options.encoding, memory)[1]
-        if b"\n" not in start or encoding not in _ENCODINGS or is_json_lines(start):
+        if b"\n" not in start or encoding not in _ENCODINGS or is_json_lines(start) or is_json_array(start):
             return False
         dialect = sniff(start, delimiter_option(options.delimiter))
         # Records in single quotes may have several lines.

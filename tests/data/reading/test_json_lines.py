@@ -36,6 +36,20 @@ def test_values_are_those_of_the_same_csv(tmp_path: Path) -> None:
     assert first_rows(tmp_path / "table.txt", 5) is None
 
 
+def test_an_array_of_objects_is_the_table_of_its_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = [{"a": i / 4, "g": "xy"[i % 2], "l": [i], "y": None if i == 3 else i % 2} for i in range(30)]
+    lines = read(tmp_path, "".join(json.dumps(each) + "\n" for each in objects))
+    for text in (json.dumps(objects), " \n" + json.dumps(objects, indent=2) + "\n"):
+        array = read(tmp_path, text)
+        assert array.frame.equals(lines.frame)
+        assert (array.format, array.left_out) == ("json", lines.left_out)
+        assert first_rows(tmp_path / "table.txt", 5) is None
+    monkeypatch.setattr("tabapp.data.reading.stream.LARGE_TEXT", 10)
+    assert not is_large(tmp_path / "table.txt", ReadOptions())
+    monkeypatch.setattr("tabapp.data.reading.read.MAX_LINE", 10)
+    assert read(tmp_path, json.dumps(objects)).frame.equals(lines.frame)
+
+
 def test_lists_and_objects_are_left_out(tmp_path: Path) -> None:
     text = "".join(
         json.dumps({"a": i % 7 / 2, "l": [i], "o": {"b": 1} if i else None, "y": i % 2}) + "\n" for i in range(30)
@@ -61,7 +75,9 @@ def test_numbers_are_spelled_as_the_column_of_training(tmp_path: Path) -> None:
     [
         ('{"a": 1}\n{"a": 1,\n', "line 2 is not a JSON object"),
         ('{"a": 1}\n[1]\n', "line 2 is not a JSON object"),
-        ('[{"a": 1},\n {"a": 2}]\n', "is JSON, not a table"),
+        ('[{"a": 1},\n {"a": 2}\n', "Check that the file is complete"),
+        ('[{"a": 1}, 2]', "begins as a JSON array of objects, and is not one"),
+        ('[{"a": {"b": 1}}]', "is JSON, not a table"),
         ('{\n "a": 1\n}\n', "is JSON, not a table"),
         ('{"a": {"0": 1, "1": 2}}\n', "JSON lines (one object in each line)"),
         ('{"rows": [1, 2]}', "is JSON, not a table"),
