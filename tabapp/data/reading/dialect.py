@@ -258,7 +258,7 @@ def _with_header(split: _Split, offset: int, known: Known, text: str, layout: La
 
 
 def _header_position(records: Sequence[_Record], width: int, known: Known) -> int:
-    """The number of records above the header: titles and comments, which have one or two fields.
+    """The number of records above the header: titles and comments, which have one or two fields, or are filled up with empty ones.
 
     A header that lacks a few names has more and is kept.
     """
@@ -266,10 +266,27 @@ def _header_position(records: Sequence[_Record], width: int, known: Known) -> in
         names = [field.strip() for field in record.fields]
         if len(names) > 1 and sum(name in known for name in names) > len(names) / 2:
             return position
-    if width == 1 or len(records[0].fields) >= width:
+    if width == 1:
         return 0
+    if len(records[0].fields) >= width:
+        return _below_titles(records, width, known)
     first_wide = next((i for i, record in enumerate(records[:50]) if len(record.fields) == width), 0)
     return first_wide if all(len(record.fields) <= max(1, width // 3) for record in records[:first_wide]) else 0
+
+
+def _below_titles(records: Sequence[_Record], width: int, known: Known) -> int:
+    """The number of titles that are as wide as the table, as spreadsheets save them, above a row that can only be the header."""
+    most = width // 3
+    first = next((i for i, record in enumerate(records[:50]) if _n_filled(record) > most), 0)
+    if not first or _n_filled(records[first]) < width:
+        return 0
+    header = judge_header([record.fields for record in records[first:]], width, known)
+    return first if header.is_there and not header.doubtful else 0
+
+
+def _n_filled(record: _Record) -> int:
+    """The number of the last field that is not empty."""
+    return max((number for number, field in enumerate(record.fields, start=1) if field.strip()), default=0)
 
 
 def _are_row_names(rows: Sequence[Sequence[str]], width: int, delimiter: str, text: str, known: Known) -> bool:

@@ -143,3 +143,31 @@ def test_numbered_columns_are_no_twins_of_the_target(tmp_path: Path) -> None:
     assert not [warning for warning in schema.warnings if "similar" in warning.message]
     named = infer_schema(frame.rename({"column_2": "outcome_2", "column_3": "outcome_3"}), target="outcome_3")
     assert [warning.column for warning in named.warnings if "similar" in warning.message] == ["outcome_2"]
+
+
+TITLES = ("Sales of 2024,,,\n", "Sales of 2024,,,\n,,,\n", "Report,,,\nDate: 2024-01-01,,,\n,,,\n")
+
+
+@pytest.mark.parametrize("titles", TITLES)
+def test_titles_as_wide_as_the_table_are_above_the_header(tmp_path: Path, titles: str) -> None:
+    rows = [("NSE"[i % 3], f"{i % 13}", f"{i / 4}", "uv"[i % 2]) for i in range(N)]
+    table = lines([("shop", "sold", "price", "y")]) + lines(rows)
+    reading = read(tmp_path, titles + table)
+    assert reading.frame.equals(read(tmp_path, table).frame)
+    assert "lines come before the table" in messages(reading)
+    columns = schema_of(reading)
+    assert read(tmp_path, titles + table, columns).frame.equals(reading.frame)
+    assert read(tmp_path, table, columns).frame.equals(reading.frame)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [("NSE"[i % 3], f"{i % 13}", f"{i / 4}", "uv"[i % 2]) for i in range(N)],
+        [("NSE"[i % 3], "xyz"[i % 3], ["red", "blue"][i % 2], "uv"[i % 2]) for i in range(N)],
+    ],
+)
+def test_a_header_that_lacks_most_names_is_one(tmp_path: Path, rows: list[tuple[str, ...]]) -> None:
+    reading = read(tmp_path, "shop,,,\n" + lines(rows))
+    assert reading.frame.columns == ["shop", "column_2", "column_3", "column_4"]
+    assert reading.frame.height == N
