@@ -32,7 +32,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 
 # One installation serves both: pip takes long to check what a second one would need.
 $(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) --quiet -e '.[test,dev,docs,foundation,onnx,serve,sign,web]'
+	$(INSTALL) --quiet -e '.[test,dev,docs,excel,foundation,onnx,serve,sign,web]'
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-fuzz: $(VENV)/.installed-test

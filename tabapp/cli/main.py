@@ -136,8 +136,8 @@ class DefaultGroup(click.Group):
 @click.version_option(__version__, prog_name="tabapp", message="%(prog)s %(version)s")
 @click.pass_context
 def group(ctx: click.Context) -> None:
-    """AutoML for tables in the terminal. DATA is a .csv, .tsv or .txt file (also .gz, .zst, .zip), a .parquet
-    or .arrow file, or - for stdin; without it, a terminal shows the runs and the tables of the working folder."""
+    """AutoML for tables in the terminal. DATA is a .csv, .tsv or .txt file (also .gz, .zst, .zip), an .xlsx,
+    .json, .parquet or .arrow file, or - for stdin; without it, a terminal shows the runs and the tables of the working folder."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 

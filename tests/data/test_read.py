@@ -91,7 +91,7 @@ REJECTED: dict[str, tuple[bytes | str, str]] = {
     "pdf": (b"%PDF-1.4 ...", "PDF"),
     "sqlite": (b"SQLite format 3\0" + bytes(100), "SQLite"),
     "old excel": (b"\xd0\xcf\x11\xe0" + bytes(100), "Excel"),
-    "new excel": (zipped({"xl/workbook.xml": "<x/>", "[Content_Types].xml": "<x/>"}), "Office"),
+    "word": (zipped({"word/document.xml": "<x/>", "[Content_Types].xml": "<x/>"}), "Office"),
     "random bytes": (bytes(range(256)) * 40, "binary"),
     "json": ('{"a": [1, 2],\n "b": [3, 4]}\n', "JSON"),
     "web page": ("<!DOCTYPE html>\n<html><body>no</body></html>\n", "web page"),

@@ -23,6 +23,12 @@ declare(
     rank=29,
 )
 declare(
+    "sheets",
+    description="An Excel workbook has several sheets, and the largest is read.",
+    remedy="Save another sheet as CSV, or in a workbook of its own.",
+    rank=2,
+)
+declare(
     "repaired_rows",
     description="Some rows do not have as many fields as the header, and were repaired or left out.",
     remedy="Check the delimiter and the quoting at the line that the warning names.",

@@ -133,7 +133,7 @@ def only_member(archive: zipfile.ZipFile, path: Path) -> zipfile.ZipInfo:
     """
     names = [info.filename for info in archive.infolist()]
     if any(name.startswith(("xl/", "word/", "ppt/")) for name in names):
-        raise DataError(f"{path} is an Office document, not a table. Save the sheet as CSV.")
+        raise DataError(f"{path} is an Office document, not a table. Save its table as CSV.")
     members = [info for info in archive.infolist() if not info.is_dir() and not _is_metadata(info.filename)]
     if len(members) != 1:
         raise DataError(f"{path} contains {len(members)} files. A zip archive must contain exactly one table.")

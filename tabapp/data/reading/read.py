@@ -28,6 +28,7 @@ from tabapp.data.reading.repairs import (
     use_decimal_points,
     warn_about_header,
 )
+from tabapp.data.reading.workbook import is_workbook, sheet_as_csv
 from tabapp.data.schema import Column, DataWarning
 from tabapp.data.stored import StoredType
 from tabapp.errors import DataError, UsageError, option
@@ -67,7 +68,7 @@ class Reading:
 
     Attributes:
         frame: every column as String, null only for empty fields; column names are stripped and unique.
-        format: "csv", "json" (an array of objects), "jsonl", "parquet" or "arrow".
+        format: "csv", "json" (an array of objects), "jsonl", "excel", "parquet" or "arrow".
         delimiter, encoding: of a text file; None for other formats.
         n_bytes: size of the file on disk.
         warnings: one for each kind of repair.
@@ -101,7 +102,7 @@ def read_table(
     allow_no_rows: bool = False,
     columns: Sequence[Column] = (),
 ) -> Reading:
-    """Read a table from delimited text (plain or in a gzip, zstd or zip archive), Parquet, or Arrow/Feather.
+    """Read a table from delimited text (plain or in a gzip, zstd or zip archive), JSON, Excel, Parquet, or Arrow/Feather.
 
     The format is detected from the content; the file name does not matter.
 
@@ -122,8 +123,15 @@ def read_table(
         if kind in ("parquet", "arrow"):
             found = read_columnar(path, kind, memory, allow_no_rows=allow_no_rows, columns=columns)
             return Reading(found.frame, kind, None, None, n_bytes, found.warnings, found.stored, found.left_out)
-        data = unpack(path, kind, memory)
-        reading = read_text(data, path, options, memory, allow_no_rows=allow_no_rows, columns=columns)
+        if kind == "zip" and is_workbook(path):
+            data, sheets = sheet_as_csv(path, memory)
+            plain = msgspec.structs.replace(options, delimiter=",", encoding="utf-8")
+            reading = read_text(data, path, plain, memory, allow_no_rows=allow_no_rows, columns=columns)
+            warnings = (*sheets, *reading.warnings)
+            reading = replace(reading, format="excel", delimiter=None, encoding=None, warnings=warnings)
+        else:
+            data = unpack(path, kind, memory)
+            reading = read_text(data, path, options, memory, allow_no_rows=allow_no_rows, columns=columns)
         frame, warnings = renamed_as_in_training(reading.frame, columns)
         return replace(reading, frame=frame, warnings=(*reading.warnings, *warnings), n_bytes=n_bytes)
     except MemoryError:

@@ -15,7 +15,7 @@ from tests.data.checks.tables import CLASSES, NOISE, frame
 CODES = {
     "leak", "identifier", "constant", "duplicate_column", "duplicate_rows", "group", "time", "imbalance", "sentinel", "missing",
     "rare_class", "drift", "encoding", "repaired_rows", "nested", "name_form", "no_target", "null_class", "unused_option",
-    "moments", "mostly_dates", "notation", "set_aside", "mostly_numbers", "precision", "similar_levels",
+    "moments", "mostly_dates", "notation", "set_aside", "mostly_numbers", "precision", "similar_levels", "sheets",
 }  # fmt: skip
 
 
@@ -26,7 +26,7 @@ def test_every_code_of_the_interface_is_documented() -> None:
         assert each.description.endswith(".")
         assert each.remedy.endswith(".")
     from_reading = {code for code, each in documented.items() if not each.functions and not each.comparisons}
-    assert from_reading == {"encoding", "repaired_rows", "nested", "name_form", "unused_option"}
+    assert from_reading == {"encoding", "repaired_rows", "nested", "name_form", "unused_option", "sheets"}
 
 
 def test_one_function_adds_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
