@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tabapp.data.reading.headers import judge_header
+from tabapp.data.reading.headers import Header, are_units, judge_header
 from tabapp.data.reading.known import NOTHING, Known
 from tabapp.data.reading.layouts import (
     Layout,
@@ -230,12 +230,18 @@ def _with_header(split: _Split, offset: int, known: Known, text: str, layout: La
         while name in names:
             name += "_"
         rows[0] = (name, *names)
-    header = judge_header(rows, width, known)
+    groups = _below_groups(rows[0], rows[1]) if known and len(rows) > 1 else None
+    if groups is not None and any(name in known for name in groups[0]):
+        header = Header(is_there=True, labels=(rows[1],))
+    else:
+        header = judge_header(rows, width, known)
     if not header.is_there:
         n_names = min(len(first.fields), MAX_COLUMNS + 1)
         names = known.numbered(n_names)
         return Dialect(split.delimiter, names, before + offset, preamble=position, header=False, layout=layout)
     names, renamed = unique_names(rows[0][: MAX_COLUMNS + 1])
+    if renamed and header.labels and not any(name in known for name in names):
+        names, renamed = groups or _below_groups(rows[0], header.labels[0]) or (names, renamed)
     joined = [" ".join(filter(None, map(str.strip, pair))) for pair in zip(rows[0], *header.labels, strict=False)]
     if header.labels and any(name in known and name not in names for name in joined):
         # A bundle of an earlier version has the names with their units.
@@ -272,6 +278,26 @@ def _header_position(records: Sequence[_Record], width: int, known: Known) -> in
         return _below_titles(records, width, known)
     first_wide = next((i for i, record in enumerate(records[:50]) if len(record.fields) == width), 0)
     return first_wide if all(len(record.fields) <= max(1, width // 3) for record in records[:first_wide]) else 0
+
+
+def _below_groups(
+    groups: Sequence[str], below: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[tuple[int, str], ...]] | None:
+    """The names of columns below those of groups of columns, as in spreadsheets: ",2023,,2024," above "shop,sold,price".
+
+    Returns:
+        As `unique_names`; None if the rows are something else, such as names and units.
+    """
+    above, names = "", list[str]()
+    for group, name in zip(map(str.strip, groups), map(str.strip, below), strict=False):
+        above = group or above
+        names.append(f"{above} {name}".strip())
+        if not group and not name:
+            return None
+    if len(names) < len(groups) or len(set(names)) < len(names) or are_units(below):
+        return None
+    changed = ((number, name) for number, name in enumerate(names, start=1) if name != groups[number - 1].strip())
+    return tuple(names), tuple(changed)
 
 
 def _below_titles(records: Sequence[_Record], width: int, known: Known) -> int:

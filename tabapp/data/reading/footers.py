@@ -57,7 +57,7 @@ class Footers:
         Args:
             cells: stripped, and not all empty.
             totals_above: returns whether an earlier row begins with a word such as "Total".
-            is_sum: returns whether a number of the record is the sum of those above it.
+            is_sum: returns whether a number of the record, or of totals directly above it, is the sum of those above them.
         """
         filled = [cell for cell in cells if cell]
         text = filled[0]
@@ -99,11 +99,15 @@ def drop_footers(data: bytes, dialect: Dialect, warnings: list[DataWarning], kno
     footers = Footers(dialect, lambda: _first_cells(data, begin, start, dialect), known)
 
     def totals_above() -> bool:
-        return _has_total(data[begin:start], dialect.delimiter)
+        return _has_total(data[begin : _first_total(data, begin, start, dialect)], dialect.delimiter)
 
     def is_sum(cells: Sequence[str]) -> bool:
-        return start - begin <= _SUMMED_BYTES and _is_sum(cells, data[begin:start], dialect.delimiter)
+        top = _first_total(data, begin, start, dialect)
+        above = (_cells(line, dialect.delimiter) for line in data[top:start].splitlines(keepends=True))
+        rows = data[begin:top] if top - begin <= _SUMMED_BYTES else b""
+        return any(_is_sum(each, rows, dialect.delimiter) for each in (cells, *above) if each is not None)
 
+    first_total = len(data)
     for _ in range(_MOST):
         start = max(begin, data.rfind(b"\n", begin, max(begin, at - 1)) + 1)
         cells = _cells(data[start:at], dialect.delimiter) if begin <= start < at else None
@@ -111,10 +115,16 @@ def drop_footers(data: bytes, dialect: Dialect, warnings: list[DataWarning], kno
             cut = at
             break
         if any(cells):
-            if not footers.include(cells, totals_above, is_sum):
+            text = next(filter(None, cells))
+            if not (first_total <= start and text not in known.texts) and not footers.include(
+                cells, totals_above, is_sum
+            ):
                 cut = at
                 break
-            found.append(next(filter(None, cells)))
+            if is_total(text):
+                # Those directly above it are totals, too.
+                first_total = _first_total(data, begin, start, dialect)
+            found.append(text)
             cut = start
         at = start
     if not found:
@@ -163,6 +173,17 @@ def _first_cells(data: bytes, begin: int, end: int, dialect: Dialect) -> list[st
         if cells is not None and sum(map(bool, cells)) > 1:
             found.append(cells[0])
     return found
+
+
+def _first_total(data: bytes, begin: int, end: int, dialect: Dialect) -> int:
+    """The start of the lines directly above a place that begin with a word such as "Total"; that place without any."""
+    for _ in range(_MOST):
+        start = max(begin, data.rfind(b"\n", begin, max(begin, end - 1)) + 1)
+        cells = _cells(data[start:end], dialect.delimiter) if begin <= start < end else None
+        if not is_total(next(filter(None, cells or ()), "")):
+            break
+        end = start
+    return end
 
 
 def _is_sum(cells: Sequence[str], data: bytes, delimiter: str) -> bool:

@@ -55,6 +55,7 @@ _UNITS = frozenset(
         "kg/m³", "g/cm3", "g/cm³", "eur", "usd", "gbp", "chf", "jpy", "$", "€", "£", "¥", "count", "no.", "pcs",
     }
 )  # fmt: skip
+_BRACKETS = "<>[]()"
 _BRACKETED = re.compile(r"\[[^\]]{1,20}\]|\([^)]{1,20}\)|<[a-z0-9]{2,12}>")
 
 
@@ -214,6 +215,12 @@ def _n_labels(first: Row, below: Sequence[Row], width: int, known: Known) -> int
     return 0
 
 
+def are_units(row: Row) -> bool:
+    """Whether all cells of a row that are not empty are units, types, or in brackets."""
+    cells = [(cell, cell.casefold().strip(_BRACKETS)) for cell in row if not is_blank(cell)]
+    return all(word in _UNITS or word in _TYPES or _BRACKETED.fullmatch(cell) for cell, word in cells)
+
+
 def _are_labels(row: Row, looks: Sequence[Look]) -> bool:
     """Whether a row is no data: it has no numbers, and texts above columns of numbers or dates."""
     if len(row) != len(looks) or len(row) < 2 or any(map(NUMBER.fullmatch, row)):
@@ -223,12 +230,9 @@ def _are_labels(row: Row, looks: Sequence[Look]) -> bool:
     if not cells or SAME in found:
         return False
     against = found.count(OTHER_FORM)
-    words = [cell.casefold().strip("<>[]()") for cell in cells]
-    if all(word in _TYPES for word in words):
-        return len(words) > 1 or against > 0 or OTHER_VALUE in found
-    if all(
-        word in _UNITS or word in _TYPES or _BRACKETED.fullmatch(cell) for word, cell in zip(words, cells, strict=True)
-    ):
+    if all(cell.casefold().strip(_BRACKETS) in _TYPES for cell in cells):
+        return len(cells) > 1 or against > 0 or OTHER_VALUE in found
+    if are_units(cells):
         return against > 0
     typed = sum(look.is_typed for look in looks)
     distinct = {cell for cell, look in zip(row, found, strict=True) if look == OTHER_FORM}

@@ -57,6 +57,8 @@ def test_a_total_with_all_cells_is_no_row(tmp_path: Path, total: str) -> None:
     reading = read(tmp_path, f"{SALES}{total}\n")
     assert reading.frame.height == 40
     assert f"1 rows are totals or remarks ('{total.split(',')[0]}')." in messages(reading)
+    for two in (f"Average,295,2.79\n{total}\n", f"{total}\nAverage,295,2.79\n\nSource: us\n"):
+        assert read(tmp_path, SALES + two).frame.height == 40
 
 
 @pytest.mark.parametrize("row", ["Total,500,2.79", "Total,11300,112", "Totally,11800,111.43", "Total,0,0", "Total,x,y"])

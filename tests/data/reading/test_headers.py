@@ -171,3 +171,25 @@ def test_a_header_that_lacks_most_names_is_one(tmp_path: Path, rows: list[tuple[
     reading = read(tmp_path, "shop,,,\n" + lines(rows))
     assert reading.frame.columns == ["shop", "column_2", "column_3", "column_4"]
     assert reading.frame.height == N
+
+
+@pytest.mark.parametrize("groups", [",2023,,2024", "shop,2023,2023,2024"])
+def test_names_of_groups_of_columns_are_part_of_their_names(tmp_path: Path, groups: str) -> None:
+    below = f"{'shop' if groups[0] == ',' else ''},sold,price,sold\n"
+    rows = [("NSE"[i % 3], f"{i % 13}", f"{i / 4}", f"{i % 7}") for i in range(N)]
+    reading = read(tmp_path, f"{groups}\n{below}" + lines(rows))
+    names = ["shop", "2023 sold", "2023 price", "2024 sold"]
+    assert (reading.frame.columns, reading.frame.height, reading.labels) == (names, N, {})
+    assert "named" in messages(reading)
+    columns = infer_schema(reading.frame, target="shop").columns
+    for n_new in (1, 2, N):
+        new = read(tmp_path, f"{groups}\n{below}" + lines(rows[:n_new]), columns)
+        assert (new.frame.columns, new.frame.height) == (names, n_new)
+    assert read(tmp_path, ",".join(names) + "\n" + lines(rows[:2]), columns).frame.columns == names
+
+
+def test_units_below_a_missing_name_are_no_names(tmp_path: Path) -> None:
+    rows = [(f"{i % 13}", f"{i / 4}", f"{i % 7}") for i in range(N)]
+    reading = read(tmp_path, "weight,,time\nkg,cm,s\n" + lines(rows))
+    assert reading.frame.columns == ["weight", "column_2", "time"]
+    assert reading.labels["column_2"] == "cm"
