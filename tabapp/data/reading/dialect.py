@@ -17,6 +17,7 @@ from tabapp.data.reading.layouts import (
     find_arff,
     find_doubled,
     find_drawn,
+    find_loose_quotes,
     find_pairs,
     find_single_quotes,
 )
@@ -134,7 +135,8 @@ def sniff(data: bytes, delimiter: str | None, known: Known = NOTHING) -> Dialect
     given = delimiter or declared
     layout = find_arff(text) or (find_drawn(text) if given in (None, "|") else None)
     if layout is None and given != " ":
-        layout = find_single_quotes(text, [given] if given else DELIMITERS, known)
+        delimiters = [given] if given else list(DELIMITERS)
+        layout = find_single_quotes(text, delimiters, known) or find_loose_quotes(text, delimiters, known)
     chosen = None if layout else _best_delimiter(text, [given] if given else list(DELIMITERS))
     if layout is None and chosen is not None:
         layout = _other_layout(text, chosen, given, known)

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from tabapp.data.reading.known import Known
 from tabapp.data.reading.looks import looks_of
@@ -32,8 +33,6 @@ _TOKEN = re.compile(r'"((?:[^"\\]|\\.|"")*)"(?=\s|$)|(\S+)')
 _GAP = re.compile(r"\s{2,}|\t")
 _QUOTED = re.compile(r"'(?<=[\n,;\t| ]')((?:[^'\n\\]|\\.|'')*)'(?=[ ]*[,;\t|\r\n])")
 _ESCAPED = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
-
-
 _ARFF = re.compile(r"(\s|%[^\n]*\n)*@relation\b", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""(?i)\s*@attribute\s+(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s{]+))""")
 
@@ -362,6 +361,51 @@ def _requoted(text: str, delimiter: str, mark: str = "") -> str:
 
 def _unescaped(text: str) -> str:
     return _ESCAPED.sub(lambda match: match[1] or match[0][0], text)
+
+
+def find_loose_quotes(text: str, delimiters: Sequence[str], known: Known) -> Layout | None:
+    """Texts in double quotes against RFC 4180: after spaces, or with quotes after a backslash; None if there are none."""
+    fewest = 1 if known else 2
+    for delimiter in delimiters if '"' in text else ():
+        d = re.escape(delimiter)
+        n_spaced = len(re.findall(rf'(?:^|{d})[^\S\n{d}]+"', text, re.MULTILINE))
+        n_escaped = len(re.findall(rf'\\"(?![^\S\n{d}]*(?:{d}|\n|\Z))', text))
+        rewrite = partial(_with_tight_quotes, delimiter=delimiter, escaped=n_escaped >= fewest)
+        if max(n_spaced, n_escaped) < fewest or not _splits_better(text, rewrite(text), delimiter):
+            continue
+        found = "Quotes in texts follow a backslash." if n_escaped >= fewest else "Texts in quotes are after spaces."
+        return Layout(found, "read as quotes of CSV", delimiter, whole=rewrite, delimiter=delimiter)
+    return None
+
+
+def _with_tight_quotes(text: str, delimiter: str, *, escaped: bool) -> str:
+    d = re.escape(delimiter)
+    content = r'(?:[^"\\]|\\.|"")*' if escaped else r'(?:[^"]|"")*'
+    fields = re.compile(rf'(?<![^\n{d}])[^\S\n{d}]*"({content})"(?=[^\S\n{d}]*(?:{d}|\r?\n|\Z))', re.DOTALL)
+
+    def replace(match: re.Match[str]) -> str:
+        inner = re.sub(r'\\(["\\])', lambda pair: pair[1] * (1 + (pair[1] == '"')), match[1]) if escaped else match[1]
+        return f'"{inner}"'
+
+    return fields.sub(replace, text)
+
+
+def _splits_better(text: str, rewritten: str, delimiter: str) -> bool:
+    """Whether more lines have the same number of fields, or as many lines and no field begins with a quote or has one after a
+    backslash."""
+
+    def rank(each: str) -> tuple[float, float]:
+        try:
+            rows = [
+                row for row in csv.reader(io.StringIO(each, newline=""), delimiter=delimiter) if "".join(row).strip()
+            ]
+        except csv.Error:
+            return 0.0, 0.0
+        width, count = Counter(map(len, rows)).most_common(1)[0] if rows else (1, 0)
+        loose = sum(cell.lstrip().startswith('"') or "\\" in cell for row in rows for cell in row)
+        return (count / len(rows) if width > 1 else 0.0), -loose
+
+    return rank(rewritten) > rank(text)
 
 
 def find_doubled(records: Sequence[Sequence[str]], text: str, delimiter: str) -> Layout | None:

@@ -229,3 +229,41 @@ def test_damaged_layouts_are_read_or_rejected_in_a_sentence(
         message = str(error)
     assert "\n" not in message
     first_rows(tmp_path / "table.txt", 5)
+
+
+PLACES = [(f"n{i}", f"Town {i % 4}, {'NSE'[i % 3]}", f'the "{i % 5}" one', f"{i / 8}") for i in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('{0}, "{1}", "{2}", {3}', "Texts in quotes are after spaces."),
+        ('"{0}" , "{1}" , "{2}" , {3}', "Texts in quotes are after spaces."),
+        ('{0}; "{1}"; "{2}"; {3}', "Texts in quotes are after spaces."),
+    ],
+)
+def test_texts_in_quotes_after_spaces(tmp_path: Path, line: str, found: str) -> None:
+    lines = [
+        line.format(*(cell.replace('"', '""') for cell in row)) for row in [("name", "at, of", "which", "x"), *PLACES]
+    ]
+    reading = read(tmp_path, "\n".join(lines) + "\n")
+    assert reading.frame.columns == ["name", "at, of", "which", "x"]
+    assert [tuple(map(str.strip, row)) for row in reading.frame.rows()] == PLACES
+    assert found in messages(reading)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_quotes_after_a_backslash(tmp_path: Path, end: str) -> None:
+    rows = [(name, f"{at}\nC:\\{name}", which, x) for name, at, which, x in PLACES]
+    escaped = [[cell.replace("\\", "\\\\").replace('"', '\\"') for cell in row] for row in rows]
+    text = f"name,at,which,x{end}" + "".join(f'"{a}","{b}","{c}",{d}{end}' for a, b, c, d in escaped)
+    reading = read(tmp_path, text)
+    assert reading.frame.rows() == rows
+    assert "Quotes in texts follow a backslash." in messages(reading)
+
+
+def test_backslashes_at_the_end_of_texts_are_no_escapes(tmp_path: Path) -> None:
+    rows = [(f"C:\\dir{i}\\", f'say "{i}", please', f"{i}") for i in range(30)]
+    text = "folder,text,x\n" + "".join(f'"{a}","{b.replace(chr(34), chr(34) * 2)}",{c}\n' for a, b, c in rows)
+    reading = read(tmp_path, text)
+    assert (reading.frame.rows(), reading.warnings) == (rows, ())
