@@ -21,10 +21,12 @@ from tabapp.models.formula import Formula, LinearFormula
 
 from ._shared.constant import ConstantModel
 from ._shared.design import ARRAYS, LIMIT, MOST_LEVELS, Design
-from ._shared.target import Target, target_of
+from ._shared.target import SCORED_ROWS, Target, some_rows, target_of
 
 MOST_CELLS = 50_000_000
 """Number of rows times columns up to which any number of columns is supported."""
+
+MANY_ROWS = 10_000
 
 
 class LinearParams(Params, frozen=True, kw_only=True):
@@ -177,28 +179,34 @@ class Linear(Plugin):
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> LinearParams:
         return LinearParams(penalty=trial.suggest_float("penalty", 1e-7, 1.0, log=True))
 
+    def merit(self, task: Task, shape: Shape) -> float:
+        """With many rows, it hardly ever has a weight beside trees and networks."""
+        return 1.0 if shape.n_rows <= MANY_ROWS else 0.25
+
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         columns = shape.n_numeric + min(20 * shape.n_categorical, MOST_LEVELS)
-        passes = 20 if task == "regression" else 300 * max(1, shape.n_classes - 1)
+        passes = 10 if task == "regression" else 150 * max(1, shape.n_classes - 1)
+        passes *= 1 + min(1.0, SCORED_ROWS / max(1, shape.n_rows))
         cells = shape.n_rows * columns
         encoded = shape.n_numeric + min(12 * shape.n_categorical, MOST_LEVELS)
         # Upper bounds: how many passes converge differs much between tables.
         return Cost(seconds=0.03 + cells * passes * 1e-9, n_bytes=11_000_000 + 13 * shape.n_rows * encoded)
 
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
-        """Fit once to report a score, and again with the early-stopping rows if time allows, because no early stopping
-        is needed.
-        """
+        """Report the score of a fit on some rows, and fit all, the early-stopping rows too, or as many as the time allows."""
         assert isinstance(params, LinearParams)
         if constant := ConstantModel.when_needed(train, context):
             return constant
-        started = time.monotonic()
-        model = self.solve(train, params, context)
-        seconds = time.monotonic() - started
+        started, some, rows = time.monotonic(), some_rows(train, context.seed), train.joined(valid)
+        model = self.solve(some, params, context)
+        per_row = (time.monotonic() - started) / len(some)
         context.report(1, metrics.score(context.metric, target_of(valid), model.predict(valid), valid.weight))
-        if context.seconds_left() > 1.5 * seconds:
-            model = self.solve(train.joined(valid), params, context)
-        return model
+        affordable = context.seconds_left() / max(1.5 * per_row, 1e-12)
+        if affordable <= len(some):
+            return model
+        if affordable < len(rows):
+            rows = rows.take(np.random.default_rng(context.seed).permutation(len(rows))[: int(affordable)])
+        return self.solve(rows, params, context)
 
     def solve(self, train: Table, params: LinearParams, context: FitContext) -> LinearModel:
         """The weights that minimize mean loss and penalty on training rows."""

@@ -17,6 +17,8 @@ from tabapp.nn.training.stopping import criterion
 
 Loss = Literal["squared_error", "poisson"]
 
+SCORED_ROWS = 10_000
+"""Training rows at most of a quick fit whose score on the early-stopping rows is reported, where no steps are to be chosen."""
 LARGEST_LOGARITHM = 20.0
 """Of a prediction over the mean of the training target: a limit far beyond any prediction, with which all are finite."""
 
@@ -26,6 +28,11 @@ def target_of(table: Table) -> npt.NDArray[Any]:
     if table.target is None:
         raise ValueError("a table to train on has no target")
     return table.target
+
+
+def some_rows(train: Table, seed: int) -> Table:
+    """`SCORED_ROWS` random training rows, or all."""
+    return train.take(np.random.default_rng(seed).permutation(len(train))[:SCORED_ROWS])
 
 
 @dataclass(frozen=True)

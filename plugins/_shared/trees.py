@@ -21,12 +21,10 @@ from tabapp.models.formula import Formula, TreeFormula, codes_up_to
 
 from .boosting import MANY_COLUMNS, BoostedModel, BoostingParams, BoostingPlugin, matrix
 from .constant import ConstantModel
-from .target import Target, target_of
+from .target import Target, some_rows, target_of
 from .tree_arrays import ARRAYS, WIDE_ARRAYS, Trees
 
 TREES_PER_STEP = 10
-SCORED_ROWS = 10_000
-"""Training rows at most of the small forest whose score on the early-stopping rows a fit reports."""
 
 
 class _Described(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -227,7 +225,7 @@ class ForestPlugin(BoostingPlugin):
         if constant := ConstantModel.when_needed(train, context):
             return constant
         target = Target.fit(train, context)
-        some = train.take(np.random.default_rng(context.seed).permutation(len(train))[:SCORED_ROWS])
+        some = some_rows(train, context.seed)
         few, n_few = self.grow(some, None, min(TREES_PER_STEP, params.n_trees), target, params, context)
         scored = TreesModel(few, target, {}, context.n_threads)
         context.report(n_few, metrics.score(context.metric, target_of(valid), scored.predict(valid), valid.weight))

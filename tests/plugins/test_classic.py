@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,16 +10,16 @@ import msgspec
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
-from tabapp_plugins._shared import design
+from tabapp_plugins._shared import design, target
 from tabapp_plugins._shared.design import Design
 from tabapp_plugins.k_neighbors import KNeighbors, KNeighborsParams
-from tabapp_plugins.linear import Linear, LinearParams
+from tabapp_plugins.linear import Linear, LinearModel, LinearParams
 from tabapp_plugins.mlp import MLP
 from threadpoolctl import ThreadpoolController
 
 from tabapp.features.arrays import Table
 from tabapp.features.saved import demand_limits
-from tabapp.models.contract import Plugin
+from tabapp.models.contract import FitContext, Plugin
 from tabapp.nn.training.objective import Objective
 from tests.plugins.tables import make_context, make_table, shape_of
 
@@ -60,6 +61,31 @@ def test_linear_equals_scikit_learn(tmp_path: Path) -> None:
         else:
             expected = LogisticRegression(C=1 / 5, max_iter=500).fit(X, table.target).predict_proba(X)
             np.testing.assert_allclose(model.predict(table), expected, atol=2e-3)
+
+
+@pytest.mark.parametrize(("milliseconds", "fitted"), [(60, [40, 240]), (5, [40, 53]), (2, [40])])
+def test_a_linear_model_is_fitted_on_as_many_rows_as_the_time_allows(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ticking_clock: Callable[[], float],
+    milliseconds: int,
+    fitted: list[int],
+) -> None:
+    """The clock advances by a millisecond each time it is read, so that a fit takes one whatever its rows."""
+    monkeypatch.setattr(target, "SCORED_ROWS", 40)
+    table, spec, n_classes = make_table("binary", n_rows=240)
+    train, valid = table.take(np.arange(200)), table.take(np.arange(200, 240))
+    solve, n_rows = Linear.solve, list[int]()
+
+    def counted(plugin: Linear, rows: Table, params: LinearParams, context: FitContext) -> LinearModel:
+        n_rows.append(len(rows))
+        return solve(plugin, rows, params, replace(context, soft_deadline=None))
+
+    monkeypatch.setattr(Linear, "solve", counted)
+    context = make_context("binary", spec, n_classes, tmp_path)
+    context = replace(context, soft_deadline=ticking_clock() + milliseconds / 1000)
+    Linear().fit(train, valid, LinearParams(), context)
+    assert n_rows == fitted
 
 
 @pytest.mark.slow
