@@ -233,7 +233,7 @@ def _with_header(split: _Split, offset: int, known: Known, text: str, layout: La
             name += "_"
         rows[0] = (name, *names)
     groups = _below_groups(rows[0], rows[1]) if known and len(rows) > 1 else None
-    if groups is not None and any(name in known for name in groups[0]):
+    if groups is not None and _n_known(groups[0], known) > _n_known(rows[0], known):
         header = Header(is_there=True, labels=(rows[1],))
     else:
         header = judge_header(rows, width, known)
@@ -280,6 +280,10 @@ def _header_position(records: Sequence[_Record], width: int, known: Known) -> in
         return _below_titles(records, width, known)
     first_wide = next((i for i, record in enumerate(records[:50]) if len(record.fields) == width), 0)
     return first_wide if all(len(record.fields) <= max(1, width // 3) for record in records[:first_wide]) else 0
+
+
+def _n_known(names: Sequence[str], known: Known) -> int:
+    return sum(name.strip() in known for name in names)
 
 
 def _below_groups(

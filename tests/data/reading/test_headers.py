@@ -188,6 +188,15 @@ def test_names_of_groups_of_columns_are_part_of_their_names(tmp_path: Path, grou
     assert read(tmp_path, ",".join(names) + "\n" + lines(rows[:2]), columns).frame.columns == names
 
 
+def test_a_new_row_with_empty_cells_is_no_row_of_names(tmp_path: Path) -> None:
+    columns = schema_of(read(tmp_path, PLAIN))
+    for row in ("1.5,,2.5,yes", ",,,", "x,,,no"):
+        new = read(tmp_path, f"{','.join(NAMES)}\n{row}\n1.5,red,2.5,yes\n", columns)
+        assert new.frame.columns == list(NAMES)
+        assert new.frame.row(-1) == ("1.5", "red", "2.5", "yes")
+        assert new.labels == {}
+
+
 def test_units_below_a_missing_name_are_no_names(tmp_path: Path) -> None:
     rows = [(f"{i % 13}", f"{i / 4}", f"{i % 7}") for i in range(N)]
     reading = read(tmp_path, "weight,,time\nkg,cm,s\n" + lines(rows))
