@@ -26,8 +26,6 @@ from ._shared.target import SCORED_ROWS, Target, some_rows, target_of
 MOST_CELLS = 50_000_000
 """Number of rows times columns up to which any number of columns is supported."""
 
-MANY_ROWS = 10_000
-
 
 class LinearParams(Params, frozen=True, kw_only=True):
     """Attributes:
@@ -178,10 +176,6 @@ class Linear(Plugin):
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> LinearParams:
         return LinearParams(penalty=trial.suggest_float("penalty", 1e-7, 1.0, log=True))
-
-    def merit(self, task: Task, shape: Shape) -> float:
-        """With many rows, it hardly ever has a weight beside trees and networks."""
-        return 1.0 if shape.n_rows <= MANY_ROWS else 0.25
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         columns = shape.n_numeric + min(20 * shape.n_categorical, MOST_LEVELS)
