@@ -194,7 +194,11 @@ def _is_sum(cells: Sequence[str], data: bytes, delimiter: str) -> bool:
     from tabapp.data.forms.numbers import number_format, parse_numbers
 
     lines = io.StringIO(data.decode("utf-8", "replace"), newline="")
-    records = list(csv.reader(lines, delimiter=delimiter))
+    try:
+        records = list(csv.reader(lines, delimiter=delimiter))
+    except csv.Error:
+        # A text of more than 128 KiB.
+        return False
     for place, cell in enumerate(cells):
         above = (record[place].strip() for record in records if place < len(record))
         texts = pl.Series("text", [cell, *filter(None, above)])

@@ -68,6 +68,11 @@ def test_a_row_that_is_not_the_sum_of_the_others_stays(tmp_path: Path, row: str)
     assert read(tmp_path, few).frame.height == 3, "of two rows, a sum may be chance"
 
 
+def test_a_total_below_a_long_text_stays(tmp_path: Path) -> None:
+    text = "region,text,y\n" + "".join(f"{'NSE'[i % 3]},{'x' * (200_000 if i == 7 else 3)},{i}\n" for i in range(40))
+    assert read(tmp_path, f"{text}Total,x,{sum(range(40))}\n").frame.height == 41
+
+
 def test_a_total_stays_where_it_is_a_level(tmp_path: Path) -> None:
     total = "Total,11800,111.43\n"
     assert read(tmp_path, SALES.replace("S,", "Total,", 1) + total).frame.height == 41
