@@ -43,13 +43,14 @@ _OUTSIDE = frozenset(
     }
 )
 _MIN_LEVELS, _MAX_LEVELS = 3, 60
-_NUMBER = r"[$€£]?\s?((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?)(?:\s?([kmb])(?![a-z]))?"
+_DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?"
 _RANGE = re.compile(
     rf"""(?x:
         (?P<below> < | ≤ | <= | (?:under|below|less\ than|fewer\ than|younger\ than|up\ to|at\ most)\  )? \s*
         (?P<above> > | ≥ | >= | (?:over|above|more\ than|older\ than|at\ least)\  )? \s*
-        (?P<number> {_NUMBER} ) (?: [\s-]? (?P<unit> (?!(?:or|and|to)\b)[a-z%$€]{{1,9}} | out\ of\ \d+(?:\ [a-z]+)? ) )?
-        (?: (?P<to> \s*(?:-|–|\.\.|to\ )\s* ) {_NUMBER} )?
+        [$€£]?\s? (?P<digits> {_DIGITS} ) (?: \s?(?P<power>[kmb])(?![a-z]) )?
+        (?: [\s-]? (?P<unit> (?!(?:or|and|to)\b)[a-z%$€]{{1,9}} | out\ of\ \d+(?:\ [a-z]+)? ) )?
+        (?: (?P<to> \s*(?:-|–|\.\.|to\ )\s* ) [$€£]?\s?{_DIGITS}(?:\s?[kmb](?![a-z]))? )?
         (?: (?P<plus> \s*\+ | \ (?:and|or)\ (?:over|above|more|older|up|greater) ) |
             (?P<minus> \ (?:and|or)\ (?:under|below|less|fewer|younger) ) )?
         \s* [a-z%$€]{{0,9}} (?:\ old)?
@@ -100,8 +101,7 @@ def _ranges(levels: Sequence[str]) -> tuple[str, ...]:
         found = _RANGE.fullmatch(text)
         if found is None:
             return ()
-        digits, power = re.fullmatch(_NUMBER, found["number"]).groups()  # pyright: ignore[reportOptionalMemberAccess]
-        low = float(digits.replace(",", "")) * _POWERS[power]
+        low = float(found["digits"].replace(",", "")) * _POWERS[found["power"]]
         is_open, is_below = found["above"] or found["plus"], found["below"] or found["minus"]
         keys[low, 1 if is_open else -1 if is_below else 0] = level
         n_open += bool(is_open or is_below)

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from python_calamine import CalamineSheet
 
 _WORKBOOK = "xl/workbook.xml"
-_SHEET = re.compile(r"xl/worksheets/[^/]+\.xml")
-_PLACE = re.compile(rb'<(?:\w+:)?c r="([A-Z]{1,3})([0-9]{1,7})"')
+_PLACE = re.compile(rb"""<(?:\w+:)?c\s[^>]*?\br=["']([A-Za-z]{1,3})([0-9]{1,7})["']""")
 _CELL = 64
 """Bytes of memory for each cell of the rectangle that holds all cells of a sheet."""
 _LARGEST_INTEGER = 2**53
@@ -81,10 +80,11 @@ def _require_memory(path: Path, memory: MemoryLimit) -> None:
             raise DataError(f"{path} unpacks to more than {limit >> 20:,} MiB. Save the sheet as CSV.")
         memory.require(2 * n_bytes)
         for info in archive.infolist():
-            if _SHEET.fullmatch(info.filename):
+            if info.filename.endswith(".xml"):
                 n_rows = n_columns = 0
-                for column, row in set(_PLACE.findall(archive.read(info))):
-                    n_rows, n_columns = max(n_rows, int(row)), max(n_columns, _number(column))
+                # Without zero bytes, a text in UTF-16 is read, too.
+                for place in _PLACE.finditer(archive.read(info).replace(b"\0", b"")):
+                    n_rows, n_columns = max(n_rows, int(place[2])), max(n_columns, _number(place[1].upper()))
                 memory.require(_CELL * n_rows * n_columns)
 
 

@@ -150,10 +150,9 @@ def test_a_workbook_without_a_table_is_refused(tmp_path: Path, monkeypatch: pyte
         read_table(path)
 
 
-def test_a_cell_far_away_cannot_exhaust_the_memory(tmp_path: Path) -> None:
-    far = sheet([HEADER, *ROWS]).replace(
-        "</sheetData>", '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>'
-    )
+@pytest.mark.parametrize("place", ['<c r="XFD1048576">', '<c s="0" r="XFD1048576">', "<c\n r='xfd1048576'>"])
+def test_a_cell_far_away_cannot_exhaust_the_memory(tmp_path: Path, place: str) -> None:
+    far = sheet([HEADER, *ROWS]).replace("</sheetData>", '<row r="1048576">' + place + "<v>1</v></c></row></sheetData>")
     with pytest.raises(TooLargeError, match="memory"):
         read_table(workbook(tmp_path / "far.xlsx", A=far), ReadOptions(max_memory=4 << 30))
 
