@@ -141,7 +141,7 @@ LAYOUT: dict[str, Case] = {
     "newline in a name": Case(PLAIN.replace("x,c,y", '"x\n(mm)",c,y', 1), names=["x (mm)", "c", "y"]),
     "no header": Case("\n".join(f"{i},{i % 3},{i % 2}" for i in range(5, N + 5)), names=["column_1", "column_2", "column_3"],
         warnings=("no header",)),
-    "title above the header": Case("Sales of 2024\n\n" + PLAIN, names=["x", "c", "y"], warnings=("1 lines come before",)),
+    "title above the header": Case("Sales of 2024\n\n" + PLAIN, names=["x", "c", "y"], warnings=("One line comes before",)),
     "comments above the header": Case("# made by\n# hand\n" + PLAIN, names=["x", "c", "y"], warnings=("2 lines come before",)),
     "comment in the middle": Case(with_line(PLAIN, 20, "# checked,,"), warnings=("1 rows are comments",)),
     "header repeated": Case(with_line(PLAIN, 20, "x,c,y"), warnings=("copies of the header",)),

@@ -136,7 +136,8 @@ def drop_footers(data: bytes, dialect: Dialect, warnings: list[DataWarning], kno
 def warn_about_footers(texts: Sequence[str], warnings: list[DataWarning]) -> None:
     """Report lines that were dropped because they are no rows."""
     shown = ", ".join(repr(text[:40]) for text in texts[:_NAMED]) + (" …" if len(texts) > _NAMED else "")
-    message = f"{len(texts):,} rows are totals or remarks ({shown})."
+    rows = "One row has" if len(texts) == 1 else f"{len(texts):,} rows have"
+    message = f"{rows} totals or remarks ({shown})."
     action = "dropped; fill in the other cells of a line that is a row"
     warnings.append(DataWarning(check="repaired_rows", message=message, action=action))
 

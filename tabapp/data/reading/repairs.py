@@ -91,7 +91,8 @@ def warn_about_header(dialect: Dialect, warnings: list[DataWarning]) -> None:
             "kept as labels of the columns; not a row",
         )
     if dialect.preamble:
-        warn(f"{dialect.preamble} lines come before the table.", "skipped")
+        lines = "One line comes" if dialect.preamble == 1 else f"{dialect.preamble} lines come"
+        warn(f"{lines} before the table.", "skipped")
     if dialect.renamed:
         named = ", ".join(f"{name!r} (column {number})" for number, name in dialect.renamed[:_NAMED])
         more = f" and {len(dialect.renamed) - _NAMED} more" if len(dialect.renamed) > _NAMED else ""

@@ -37,7 +37,7 @@ def test_footer_is_no_row(tmp_path: Path, footer: str) -> None:
 def test_all_lines_below_a_table_are_named(tmp_path: Path) -> None:
     reading = read(tmp_path, PLAIN + "Total,,7.5,\n\n(40 rows)\nSource: x\nTime: 3 ms\n")
     assert reading.frame.rows() == ROWS
-    assert "4 rows are totals or remarks ('Total', '(40 rows)', 'Source: x' …)." in messages(reading)
+    assert "4 rows have totals or remarks ('Total', '(40 rows)', 'Source: x' …)." in messages(reading)
 
 
 def test_control_z_at_the_end_is_removed(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ SALES = "region,sales,y\n" + "".join(f"{'NSE'[i % 3]},{100 + 10 * i},{i / 7:.2f}
 def test_a_total_with_all_cells_is_no_row(tmp_path: Path, total: str) -> None:
     reading = read(tmp_path, f"{SALES}{total}\n")
     assert reading.frame.height == 40
-    assert f"1 rows are totals or remarks ('{total.split(',')[0]}')." in messages(reading)
+    assert f"One row has totals or remarks ('{total.split(',')[0]}')." in messages(reading)
     for two in (f"Average,295,2.79\n{total}\n", f"{total}\nAverage,295,2.79\n\nSource: us\n"):
         assert read(tmp_path, SALES + two).frame.height == 40
 
@@ -156,4 +156,4 @@ def test_a_large_file_ends_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert len(parts) > 3
     assert [row for part in parts for row in part.frame.rows()] == ROWS * 20
     assert read_table(path).frame.rows() == ROWS * 20
-    assert "2 rows are totals or remarks" in parts[-1].warnings[0].message
+    assert "2 rows have totals or remarks" in parts[-1].warnings[0].message
