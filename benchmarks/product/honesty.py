@@ -38,7 +38,7 @@ from benchmarks.machine import RESULTS, machine, report
 from benchmarks.product.rivals import METRICS, split
 from tabapp import metrics
 from tabapp.bundle.prediction.intervals import residual_quantile
-from tabapp.explain.evaluation import Z95, calibration
+from tabapp.explain.evaluation import calibration
 from tabapp.run.record.state import format_score
 
 T = TypeVar("T")
@@ -147,7 +147,7 @@ def measure(folder: Path, table: str, draw: int, entry: dict[str, Any], data: Pa
             others |= {"calibration_of_other": other.error, "other_calibrated": other.error <= other.limit}
     unseen = metrics.score(name, truth, predicted)
     low, high = metrics.interval(name, truth, predicted, seed=0)
-    error = math.hypot(high - low, printed["high"] - printed["low"]) / (2 * Z95)
+    error = math.hypot(high - low, printed["high"] - printed["low"]) / (2 * metrics.Z95)
     sign = 1 if metrics.get(name).greater_is_better else -1
     difference = sign * (unseen - printed["score"]) / error
     return Honesty(table, draw, name, printed["score"], unseen, difference, **others)
@@ -165,7 +165,7 @@ def cells(found: Honesty) -> list[str]:
 def summary(found: Sequence[Honesty]) -> list[tuple[str, str]]:
     """The last lines: what is summed up, and its value."""
     differences = np.array([each.difference for each in found])
-    within = int(np.sum(np.abs(differences) <= Z95))
+    within = int(np.sum(np.abs(differences) <= metrics.Z95))
     lines = [("differences within 1.96", f"{within} of {len(found)} ({within / len(found):.0%})")]
     error = f" ± {np.std(differences, ddof=1) / math.sqrt(len(found)):.2f}" if len(found) > 1 else ""
     lines.append(("mean difference, with its standard error", f"{differences.mean():+.2f}{error}"))

@@ -18,7 +18,7 @@ from tabapp.policy import POLICY
 
 UNSUPPORTED = (
     "holdout_cap_share", "cap_of_all", "overrun", "longest", "cheap_seconds", "named_share", "n_dropped", "small_share",
-    "least_share", "least_success", "racing_spreads", "settled_steps", "interim_rows", "calibrated_rows", "most_pull",
+    "least_share", "least_success", "racing_spreads", "settled_steps", "interim_rows", "calibrated_rows", "compared_rows",
     "most_averaging", "least_temperature_factor",
 )  # fmt: skip
 """Numbers without committed results."""

@@ -16,6 +16,9 @@ _MAX_EARLY_STOPPING_ROWS = 5_000
 _MANY_GROUPS = 0.5
 """With more groups than this share of the rows, for example groups of duplicate rows, groups are assigned by their first row."""
 
+_LEAST_COMPARED_GROUPS = 10
+"""Rows of fewer groups than this number do not show how the models of two folds differ."""
+
 
 def make_folds(
     target: Target,
@@ -112,6 +115,32 @@ def make_holdout(
     """
     scored = _held_out(target, task, max(1, round(fraction * len(target))), seed, groups, time)
     return np.where(scored, 0, -1).astype(np.int16)
+
+
+def second_folds(
+    fold: Folds, target: Target, task: Task, count: int, seed: int, groups: npt.NDArray[np.generic] | None = None
+) -> Folds:
+    """Choose rows that the models of two folds do not train on, so that two models predict them like new rows.
+
+    Args:
+        fold: (rows,) the fold that scores each row, all of them at least 0.
+        count: about how many rows, fewer than all.
+        groups: (rows,) groups that stay together.
+
+    Returns:
+        (rows,) the second fold that does not train on the row, -1 for rows that only their own fold holds out. All are -1 with
+        fewer than three folds, and with groups so large that the rows would be of a few of them.
+    """
+    n_folds = int(fold.max()) + 1
+    second = np.full(len(fold), -1, dtype=np.int16)
+    codes = np.arange(len(fold)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    n_groups = int(codes.max()) + 1
+    if n_folds < 3 or count * n_groups < _LEAST_COMPARED_GROUPS * len(fold):
+        return second
+    drawn = _held_out(target, task, count, seed, None if groups is None else codes, None)
+    steps = np.random.default_rng(seed).integers(1, n_folds, n_groups)
+    second[drawn] = ((fold + steps[codes]) % n_folds)[drawn]
+    return second
 
 
 def early_stopping_rows(

@@ -1,17 +1,14 @@
 """What new rows gain from the mean of the models of all folds, which no out-of-fold prediction shows: each is of one model.
 
-The squared error of a mean is the mean of the squared errors, less the variance of what is averaged (Krogh, Vedelsby: "Neural
-Network Ensembles, Cross Validation, and Active Learning", NIPS 1994, equation 4). The variance of fold models on new rows is not
-observed, since all of them but one were fitted on each row. A model that was fitted on a row predicts the target for a part h of
-its prediction, and for the rest, what it would predict without the row; h is 1 for a row that it has learned by heart. So the
-variance on known rows is E[(1 - h)²] of that on new rows, which is at most E[1 - h]: dividing it by the second underestimates the
-gain.
+Some rows are held out by two folds. The mean of what two models predict for them has half the variance of the models, so half of
+what the mean of very many models gains: the squared error of a mean is the mean of the squared errors, less the variance of what
+is averaged (Krogh, Vedelsby: "Neural Network Ensembles, Cross Validation, and Active Learning", NIPS 1994, equation 4).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,9 +21,9 @@ from tabapp.policy import POLICY, Policy
 Array = npt.NDArray[Any]
 
 LEAST_FOLDS = 3
-"""With two folds, a single model was fitted on each row."""
-LEAST_PROBABILITY = 1e-6
-N_DRAWS = 10
+"""With two folds, no model would be trained on a row that both of them hold out."""
+LEAST_ROWS = 40
+"""The gain on fewer rows than this number is mostly noise."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +33,12 @@ class Averaging:
     Attributes:
         share: how much lower the squared error or the Brier score is, as a share of it.
         temperature: factor of the temperature: a mean is less sure than the models that it is made of.
+        error: the standard error of the share.
     """
 
     share: float = 0.0
     temperature: float = 1.0
+    error: float = 0.0
 
     def score(self, metric: str, score: float) -> float:
         """The expected score of the mean, given that of single fold models; unchanged for a metric without `averaging_power`.
@@ -52,84 +51,70 @@ class Averaging:
         best = 1.0 if found.greater_is_better else 0.0
         return best + (score - best) * (1.0 - self.share) ** found.averaging_power
 
+    def error_of(self, metric: str, score: float) -> float:
+        """The standard error of the expected score of the mean that comes from the share."""
+        return abs(replace(self, share=self.share - self.error).score(metric, score) - self.score(metric, score))
+
+    def interval(self, metric: str, score: float, low: float, high: float) -> tuple[float, float, float]:
+        """The expected score of the mean with the limits of its 95 % interval, given those of single fold models."""
+        found, lowest, highest = (self.score(metric, each) for each in (score, low, high))
+        margin = metrics.Z95 * self.error_of(metric, score)
+        if not margin > 0:
+            return found, lowest, highest
+        lowest, highest = found - math.hypot(found - lowest, margin), found + math.hypot(highest - found, margin)
+        if metrics.get(metric).greater_is_better:
+            return found, lowest, min(highest, 1.0)
+        return found, max(lowest, 0.0), highest
+
 
 NO_AVERAGING = Averaging()
 
 
+def compared_rows(n_rows: int, policy: Policy = POLICY) -> int:
+    """How many rows of a run are held out by two folds; 0 if they would be too few."""
+    count = round(policy.compared_rows * math.sqrt(n_rows))
+    return count if count >= LEAST_ROWS else 0
+
+
 def averaging_of(
-    predictions: Array,
-    own: npt.NDArray[np.integer],
-    target: Array,
-    weight: Array | None = None,
-    *,
-    seed: int = 0,
-    policy: Policy = POLICY,
+    first: Array, second: Array, target: Array, n_folds: int, weight: Array | None = None, *, policy: Policy = POLICY
 ) -> Averaging:
-    """Estimate the gain from what the models of all folds predict for the same rows.
+    """Estimate the gain from what the models of two folds predict for the same rows, on which both were not trained.
 
     Args:
-        predictions: (folds, rows, classes) or (folds, rows), of an ensemble with the models of each fold.
-        own: (rows,) the position of the fold whose models were not fitted on the row.
+        first, second: (rows, classes) or (rows,), of an ensemble with the models of one fold each.
         target: (rows,) class codes or numbers.
+        n_folds: folds whose models are averaged.
         weight: (rows,) row weights, or None.
     """
-    n_folds, n_rows = predictions.shape[:2]
-    if n_folds < LEAST_FOLDS or n_rows < 2:
+    n_rows = len(target)
+    if n_folds < LEAST_FOLDS or n_rows < LEAST_ROWS or (weight is not None and not weight.sum() > 0):
         return NO_AVERAGING
-    values = np.asarray(predictions, dtype=np.float64)
-    places = np.arange(n_rows)
-    others = (own + np.arange(1, n_folds)[:, np.newaxis]) % n_folds
-    unseen, seen = values[own, places], values[others, places]
-    truth = np.asarray(target) if values.ndim == 2 else np.eye(values.shape[2])[np.asarray(target, dtype=np.int64)]
-    residual = truth - unseen
+    pair = np.stack([first, second]).astype(np.float64)
+    truth = np.asarray(target) if pair.ndim == 2 else np.eye(pair.shape[2])[np.asarray(target, dtype=np.int64)]
 
-    def mean(cells: Array) -> float:
-        return float(np.average(cells.reshape(n_rows, -1).sum(axis=1), weights=weight))
+    def errors(predictions: Array) -> Array:
+        return ((predictions - truth) ** 2).reshape(len(predictions), n_rows, -1).sum(axis=2).mean(axis=0)
 
-    error = mean(residual**2)
-    if not error > 0:
+    mean, shares = (
+        pair.mean(axis=0, keepdims=True),
+        np.ones(n_rows) if weight is None else np.asarray(weight, dtype=float),
+    )
+    single = shares * errors(pair)
+    if not single.sum() > 0:
         return NO_AVERAGING
-    pull = min(max(mean((seen.mean(axis=0) - unseen) * residual) / error, 0.0), policy.most_pull)
-    variance = mean(seen.var(axis=0, ddof=1)) / (1.0 - pull)
-    share = min((1.0 - 1.0 / n_folds) * variance / error, policy.most_averaging)
-    if values.ndim == 2:
-        return Averaging(share)
-    factor = _temperature_factor(unseen, seen, np.asarray(target), weight, 1.0 / (1.0 - pull), seed)
-    return Averaging(share, max(factor, policy.least_temperature_factor))
-
-
-def _temperature_factor(
-    unseen: Array, seen: Array, target: Array, weight: Array | None, variance_ratio: float, seed: int
-) -> float:
-    """The ratio of the best temperatures of the mean and of single models, by simulation and extrapolation.
-
-    With as much noise again as fold models have on new rows, the best temperature of single models rises; without the noise that
-    the mean does not have, it falls by as much (Cook, Stefanski: "Simulation-Extrapolation Estimation in Parametric Measurement
-    Error Models", Journal of the American Statistical Association 89, 1994, with a linear extrapolation).
-
-    Args:
-        variance_ratio: the variance of the models on new rows over that on known rows.
-    """
-    shares = np.ones(len(target)) if weight is None else np.asarray(weight, dtype=np.float64)
-    logarithms, known = _logarithms(unseen), _logarithms(seen)
-    generator, places = np.random.default_rng(seed), np.arange(len(target))
-    before = math.log(lowest_temperature(unseen, target, shares))
-    after: list[float] = []
-    for _ in range(N_DRAWS):
-        first = generator.integers(0, len(seen), len(target))
-        second = (first + generator.integers(1, len(seen), len(target))) % len(seen)
-        # The difference of two independent values has twice the variance of one.
-        noise = math.sqrt(0.5 * variance_ratio) * (known[first, places] - known[second, places])
-        after.append(math.log(lowest_temperature(_probabilities(logarithms + noise), target, shares)))
-    n_folds = len(seen) + 1
-    factor = math.exp(-(1.0 - 1.0 / n_folds) * (float(np.mean(after)) - before))
-    return min(factor, 1.0)
-
-
-def _logarithms(probabilities: Array) -> Array:
-    return np.log(np.maximum(probabilities, LEAST_PROBABILITY))
-
-
-def _probabilities(logarithms: Array) -> Array:
-    powers = np.exp(logarithms - logarithms.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)
+    # The variance of the mean of n models is 1 / n of that of one, so that of two models shows half of it.
+    part = 2.0 * (1.0 - 1.0 / n_folds)
+    gain = part * (single - shares * errors(mean))
+    share = float(gain.sum() / single.sum())
+    error = float(np.sqrt(np.sum((gain - share * single) ** 2)) / single.sum())
+    share = min(share, policy.most_averaging)
+    if pair.ndim == 2:
+        return Averaging(share, error=error)
+    codes = np.asarray(target)
+    one, two = (
+        float(np.mean([math.log(lowest_temperature(each, codes, shares)) for each in predictions]))
+        for predictions in (pair, mean)
+    )
+    factor = math.exp(part * (two - one))
+    return Averaging(share, min(max(factor, policy.least_temperature_factor), 1.0), error)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tabapp.findings import ReliabilityBin, ResidualBand
+from tabapp.metrics import Z95
 
 Array = npt.NDArray[Any]
 Curve = tuple[tuple[float, float], ...]
@@ -27,7 +28,6 @@ LEAST_RESIDUAL_BINS, MOST_RESIDUAL_BINS = 8, 40
 """Limits of the number of bins, which is twice the cube root of the rows (Rice's rule)."""
 FAR = (0.005, 0.995)
 """Quantiles beyond which values count in the outermost bins, so that a few outliers do not put all other rows in one bin."""
-Z95 = 1.959964
 
 
 @dataclass(frozen=True)

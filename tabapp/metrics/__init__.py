@@ -8,13 +8,14 @@ from tabapp.metrics.classification import average_precision, log_loss_rows, roc_
 from tabapp.metrics.cost import EXAMPLE as COST_EXAMPLE
 from tabapp.metrics.metric import LOG_LOSS, RMSE, Array, Criterion, Metric
 from tabapp.metrics.registry import BUILT_IN, default_metric, for_task, get, known, names, names_for
-from tabapp.metrics.scoring import approximate_interval, interval, is_better, loss, score
+from tabapp.metrics.scoring import Z95, approximate_interval, interval, is_better, loss, score
 
 __all__ = [
     "BUILT_IN",
     "COST_EXAMPLE",
     "LOG_LOSS",
     "RMSE",
+    "Z95",
     "Array",
     "Criterion",
     "Metric",

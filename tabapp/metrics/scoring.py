@@ -9,6 +9,8 @@ import numpy as np
 from tabapp.metrics.metric import Array
 from tabapp.metrics.registry import get
 
+Z95 = 1.96
+"""Half of a 95 % interval, in standard errors (Efron & Tibshirani 1993, section 12.5)."""
 APPROXIMATE_RESAMPLES = 50
 
 
@@ -91,5 +93,5 @@ def approximate_interval(
     defined = _resampled(name, *sampled, seed, APPROXIMATE_RESAMPLES)
     if len(defined) < 2:
         return float("nan"), float("nan")
-    margin = 1.96 * float(np.std(defined, ddof=1)) * math.sqrt(max_rows / n_rows)
+    margin = Z95 * float(np.std(defined, ddof=1)) * math.sqrt(max_rows / n_rows)
     return value - margin, value + margin

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabapp.data.split import early_stopping_rows, make_folds, make_holdout
+from tabapp.data.split import early_stopping_rows, make_folds, make_holdout, second_folds
 from tabapp.errors import DataError
 
 CLASSES = np.repeat([0, 1, 2], [600, 300, 100])
@@ -85,6 +85,44 @@ def test_one_group_or_one_row_is_rejected() -> None:
         make_folds(CLASSES, "multiclass", 5, 0, np.zeros(1000))
     with pytest.raises(DataError, match="cannot be split"):
         make_folds(CLASSES[:1], "multiclass", 5, 0)
+
+
+@pytest.mark.parametrize("task", ["multiclass", "regression"])
+def test_second_folds_are_other_folds_of_a_stratified_sample(task: str) -> None:
+    target = CLASSES if task == "multiclass" else NUMBERS
+    folds = make_folds(target, task, 5, 0)  # type: ignore[arg-type]
+    second = second_folds(folds, target, task, 200, 0)  # type: ignore[arg-type]
+    drawn = second >= 0
+    assert drawn.sum() == 200
+    assert (second != folds).all()
+    assert {(int(a), int(b)) for a, b in zip(folds[drawn], second[drawn], strict=True)} == {
+        (a, b) for a in range(5) for b in range(5) if a != b
+    }
+    if task == "multiclass":
+        np.testing.assert_allclose(np.bincount(CLASSES[drawn]) / 200, np.bincount(CLASSES) / 1000, atol=0.01)
+    assert (second == second_folds(folds, target, task, 200, 0)).all()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("n_groups", [100, 900])
+def test_rows_of_a_group_have_the_same_second_fold(n_groups: int) -> None:
+    groups = np.array([f"g{i}" for i in np.random.default_rng(0).integers(0, n_groups, 1000)])
+    folds = make_folds(CLASSES, "multiclass", 5, 0, groups)
+    second = second_folds(folds, CLASSES, "multiclass", 150, 0, groups)
+    assert 100 < (second >= 0).sum() < 200
+    assert (second != folds).all()
+    for group in np.unique(groups):
+        assert len(np.unique(second[groups == group])) == 1
+
+
+def test_no_row_has_a_second_fold_with_two_folds_a_holdout_or_few_groups() -> None:
+    groups = np.arange(1000) // 100
+    for folds in (
+        make_folds(CLASSES, "multiclass", 2, 0),
+        make_holdout(CLASSES, "multiclass", 0.2, 0),
+    ):
+        assert (second_folds(folds, CLASSES, "multiclass", 100, 0) == -1).all()
+    folds = make_folds(CLASSES, "multiclass", 5, 0, groups)
+    assert (second_folds(folds, CLASSES, "multiclass", 100, 0, groups) == -1).all()
 
 
 def test_holdout_is_stratified() -> None:

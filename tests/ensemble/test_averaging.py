@@ -1,4 +1,4 @@
-"""What the mean of fold models gains over single ones, estimated from predictions of known rows."""
+"""What the mean of fold models gains over single ones, estimated from what two of them predict for the same rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tabapp import metrics
-from tabapp.ensemble.averaging import NO_AVERAGING, Averaging, averaging_of
+from tabapp.ensemble.averaging import LEAST_ROWS, NO_AVERAGING, Averaging, averaging_of, compared_rows
 from tabapp.ensemble.temperature import lowest_temperature, tempered
 
 N_ROWS, N_FOLDS = 20_000, 8
@@ -14,59 +14,67 @@ SPREAD, NOISE = 0.5, 1.0
 """Standard deviations of fold models around their mean, and of the target around it."""
 
 
-def folds_of(learned, seed=0):
-    """Predictions of fold models, the fold of each row, the target, and the gain of the mean of models that know none of the rows.
-
-    Args:
-        learned: (rows,) the part of a prediction of a known row that is its target.
-    """
+def numbers(seed=0):
+    """What fold models predict for new rows, the target, and the gain of their mean."""
     generator = np.random.default_rng(seed)
     truth = generator.normal(size=N_ROWS)
     target = truth + NOISE * generator.normal(size=N_ROWS)
-    unknown = truth + SPREAD * generator.normal(size=(N_FOLDS, N_ROWS))
-    own = generator.integers(0, N_FOLDS, N_ROWS)
-    knows = np.arange(N_FOLDS)[:, np.newaxis] != own
-    predictions = np.where(knows, (1 - learned) * unknown + learned * target, unknown)
-    single = np.mean((unknown - target) ** 2)
-    return predictions, own, target, 1 - np.mean((unknown.mean(axis=0) - target) ** 2) / single
+    predictions = truth + SPREAD * generator.normal(size=(N_FOLDS, N_ROWS))
+    single = np.mean((predictions - target) ** 2)
+    return predictions, target, 1 - np.mean((predictions.mean(axis=0) - target) ** 2) / single
 
 
-def test_models_that_learn_no_row_by_heart_show_the_whole_gain():
-    predictions, own, target, gain = folds_of(np.zeros(N_ROWS))
-    # The slope on the residual, which contains the deviation of the model, is taken for learning: 0.2 of the gain at most.
-    assert averaging_of(predictions, own, target).share == pytest.approx(gain, rel=0.3)
+def test_two_models_show_the_gain_of_the_mean_of_all():
+    predictions, target, gain = numbers()
+    assert averaging_of(predictions[0], predictions[1], target, N_FOLDS).share == pytest.approx(gain, rel=0.1)
 
 
-@pytest.mark.parametrize("share", [0.3, 0.6])
-def test_rows_learned_by_heart_do_not_hide_the_gain(share):
-    learned = (np.random.default_rng(1).random(N_ROWS) < share).astype(float)
-    predictions, own, target, gain = folds_of(learned)
-    assert averaging_of(predictions, own, target).share == pytest.approx(gain, rel=0.3)
+def test_few_rows_show_the_gain_with_their_standard_error():
+    predictions, target, gain = numbers()
+    parts = np.arange(N_ROWS).reshape(-1, 100)
+    found = [averaging_of(predictions[0, rows], predictions[1, rows], target[rows], N_FOLDS) for rows in parts]
+    shares, errors = (np.array([getattr(each, name) for each in found]) for name in ("share", "error"))
+    assert shares.mean() == pytest.approx(gain, abs=4 * shares.std() / np.sqrt(len(parts)))
+    assert np.sqrt(np.mean(errors**2)) == pytest.approx(shares.std(), rel=0.2)
 
 
-@pytest.mark.parametrize("learned", [0.3, 0.6, 0.9])
-def test_rows_learned_in_part_make_the_estimate_too_low_and_never_too_high(learned):
-    predictions, own, target, gain = folds_of(np.full(N_ROWS, learned))
-    assert 0 < averaging_of(predictions, own, target).share < gain * 1.1
+def test_the_interval_of_a_score_contains_the_error_of_the_gain():
+    averaging = Averaging(share=0.19, error=0.04)
+    # The derivative of the RMSE by the share is half of it over one minus the share.
+    assert averaging.error_of("rmse", 10.0) == pytest.approx(10 * (np.sqrt(0.85) - 0.9))
+    score, low, high = averaging.interval("rmse", 10.0, 9.0, 11.0)
+    assert (score, low) == pytest.approx((9.0, 9 - np.hypot(0.9, 1.96 * averaging.error_of("rmse", 10.0))))
+    assert high - score == pytest.approx(score - low)
+    assert averaging.interval("log_loss", 0.1, 0.0, 0.2)[1] == 0
+    assert averaging.interval("roc_auc", 0.99, 0.98, 1.0)[2] == 1
+    assert NO_AVERAGING.interval("r2", 0.5, 0.4, 0.6) == (0.5, 0.4, 0.6)
+    assert averaging.interval("cost:fn=5,fp=1", 5.0, 4.0, 6.0) == (5.0, 4.0, 6.0)
 
 
 def test_rows_with_weight_zero_do_not_count():
-    predictions, own, target, _ = folds_of(np.zeros(N_ROWS))
+    predictions, target, _ = numbers()
     weight = np.ones(N_ROWS)
     weight[::2] = 0
-    kept = averaging_of(predictions[:, 1::2], own[1::2], target[1::2])
-    assert averaging_of(predictions, own, target, weight).share == pytest.approx(kept.share)
+    kept = averaging_of(predictions[0, 1::2], predictions[1, 1::2], target[1::2], N_FOLDS)
+    assert averaging_of(predictions[0], predictions[1], target, N_FOLDS, weight).share == pytest.approx(kept.share)
+    assert averaging_of(predictions[0], predictions[1], target, N_FOLDS, 0 * weight) == NO_AVERAGING
 
 
-def test_two_folds_and_exact_predictions_show_no_gain():
-    predictions, _, target, _ = folds_of(np.zeros(N_ROWS))
-    assert averaging_of(predictions[:2], np.zeros(N_ROWS, dtype=int), target) == NO_AVERAGING
-    exact = np.tile(target, (N_FOLDS, 1))
-    assert averaging_of(exact, np.zeros(N_ROWS, dtype=int), target) == NO_AVERAGING
+def test_two_folds_few_rows_and_exact_predictions_show_no_gain():
+    predictions, target, _ = numbers()
+    assert averaging_of(predictions[0], predictions[1], target, 2) == NO_AVERAGING
+    few = slice(LEAST_ROWS - 1)
+    assert averaging_of(predictions[0, few], predictions[1, few], target[few], N_FOLDS) == NO_AVERAGING
+    assert averaging_of(target, target, target, N_FOLDS) == NO_AVERAGING
+
+
+def test_small_tables_spare_no_rows_and_large_ones_a_small_share():
+    assert compared_rows(100) == 0
+    assert [compared_rows(n_rows) for n_rows in (10_000, 1_000_000)] == [200, 2_000]
 
 
 def noisy_probabilities(n_classes, seed=0):
-    """Predictions of fold models that know none of the rows, without noise and with it, and class codes."""
+    """Probabilities without noise, those that fold models predict for new rows, and class codes."""
     generator = np.random.default_rng(seed)
     probabilities = generator.dirichlet(np.full(n_classes, 0.5), 4_000)
     codes = np.minimum((np.cumsum(probabilities, axis=1) < generator.random((4_000, 1))).sum(axis=1), n_classes - 1)
@@ -74,34 +82,18 @@ def noisy_probabilities(n_classes, seed=0):
     return probabilities, np.exp(logarithms) / np.exp(logarithms).sum(axis=-1, keepdims=True), codes
 
 
-def test_rows_learned_by_heart_do_not_hide_the_temperature_of_the_mean():
-    _, unknown, codes = noisy_probabilities(5)
-    generator = np.random.default_rng(1)
-    own, is_learned = generator.integers(0, N_FOLDS, len(codes)), generator.random(len(codes)) < 0.5
-    knows = (np.arange(N_FOLDS)[:, np.newaxis] != own) & is_learned
-    predictions = np.where(knows[:, :, np.newaxis], np.eye(5)[codes], unknown)
-    found, unlearned = (averaging_of(each, own, codes).temperature for each in (predictions, unknown))
-    assert found < 1
-    assert np.log(found) == pytest.approx(np.log(unlearned), rel=0.3)
-
-
 @pytest.mark.parametrize("n_classes", [2, 5])
 def test_a_mean_of_noisy_probabilities_gets_a_lower_temperature(n_classes):
     probabilities, predictions, codes = noisy_probabilities(n_classes)
-    own = np.random.default_rng(1).integers(0, N_FOLDS, 4_000)
-    found = averaging_of(predictions, own, codes)
-    assert 0 < found.share < 0.5
-    assert 0.5 <= found.temperature < 0.9
-    shares = np.ones(4_000)
-    of_single = lowest_temperature(predictions[own, np.arange(4_000)], codes, shares)
-    mean = predictions.mean(axis=0)
+    found = averaging_of(predictions[0], predictions[1], codes, N_FOLDS)
+    mean, shares = predictions.mean(axis=0), np.ones(len(codes))
+    of_single, of_mean = (lowest_temperature(each, codes, shares) for each in (predictions[2], mean))
+    assert np.log(found.temperature) == pytest.approx(np.log(of_mean / of_single), rel=0.3)
     losses = [
         metrics.score("log_loss", codes, tempered(mean, each)) for each in (of_single, of_single * found.temperature)
     ]
     assert losses[1] < losses[0]
-    alike = averaging_of(np.tile(probabilities, (N_FOLDS, 1, 1)), own, codes)
-    assert alike.temperature == pytest.approx(1)
-    assert alike.share == pytest.approx(0)
+    assert averaging_of(probabilities, probabilities, codes, N_FOLDS) == NO_AVERAGING
 
 
 @pytest.mark.parametrize(

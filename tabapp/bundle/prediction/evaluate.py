@@ -16,7 +16,7 @@ from tabapp.data.columns import column_of
 from tabapp.data.new_rows.rows import NewRows
 from tabapp.data.schema import Schema
 from tabapp.data.typed import encode_target, rows_with_target
-from tabapp.ensemble.averaging import Averaging
+from tabapp.ensemble.averaging import NO_AVERAGING, Averaging
 from tabapp.errors import DataError
 
 
@@ -170,7 +170,7 @@ def metric_value(
     weight: metrics.Array | None,
     *,
     seed: int,
-    averaging: Averaging | None = None,
+    averaging: Averaging = NO_AVERAGING,
     n_resamples: int = 200,
 ) -> MetricValue:
     """A metric with its interval; None if undefined, such as an area under a curve with only one class.
@@ -182,7 +182,7 @@ def metric_value(
     found = [metrics.score(name, truth, prediction, weight), math.nan, math.nan]
     if n_resamples:
         found[1:] = metrics.interval(name, truth, prediction, weight, seed=seed, n_resamples=n_resamples)
-    score, low, high = (_defined(each if averaging is None else averaging.score(name, each)) for each in found)
+    score, low, high = map(_defined, averaging.interval(name, *found))
     return MetricValue(name=name, score=score, low=low, high=high)
 
 

@@ -142,15 +142,16 @@ class RunFeatures:
     def _prepare(self, place: Path, recipe: FeatureRecipe, fold: int) -> None:
         if place.is_dir():
             return
-        held_out = self.data.held_out(fold)
-        fitted = self.fitted(recipe, fold, self.data.training(fold))
-        scored = fitted.preparer.transform(held_out.of(self.data.frame))
+        training = self.data.training(fold)
+        fitted = self.fitted(recipe, fold, training)
+        others = training.others
+        held_out = fitted.preparer.transform(others.of(self.data.frame))
         with files.new_folder(place) as temporary:
             (temporary / "state").mkdir()
             fitted.preparer.save(temporary / "state")
             for name in ARRAYS:
-                trained, predicted = getattr(fitted.table, name), getattr(scored, name)
+                trained, predicted = getattr(fitted.table, name), getattr(held_out, name)
                 array = np.empty((len(self.data.frame), trained.shape[1]), dtype=trained.dtype)
                 fitted.rows.put(array, trained)
-                held_out.put(array, predicted)
+                others.put(array, predicted)
                 np.save(temporary / f"{name}.npy", array, allow_pickle=False)

@@ -60,6 +60,13 @@ class Rows:
         """Some of these rows: a mask over them, or their positions among them."""
         return type(self)(self.places[chosen], self.n_rows)
 
+    @property
+    def others(self) -> Self:
+        """The other rows of the numbering, in ascending order."""
+        mask = np.ones(self.n_rows, dtype=bool)
+        mask[self.places] = False
+        return self.where(mask)
+
     @overload
     def of(self, values: Values) -> Values: ...
     @overload

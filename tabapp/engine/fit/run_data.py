@@ -38,6 +38,7 @@ class RunData:
         frame: typed columns.
         target: (rows,) class codes, or values in target units.
         fold: (rows,) int16: the fold that scores the row, -1 for rows used only for training.
+        second_fold: (rows,) int16: another fold whose models are not trained on the row, -1 for most rows.
         weight, groups, time: (rows,), or None without such a column.
         unlabeled: typed features of the rows without a target, or None if there are none.
         unlabeled_others: numbers and class codes of the other targets of these rows, or None if they have none.
@@ -54,6 +55,8 @@ class RunData:
         arrays = np.load(io.BytesIO(files.read_regular(folder.path / "splits.npz")), allow_pickle=False)
         self.target: npt.NDArray[np.int64] | npt.NDArray[np.float64] = arrays["target"]
         self.fold: npt.NDArray[np.int16] = arrays["fold"]
+        none = np.full_like(self.fold, -1)
+        self.second_fold: npt.NDArray[np.int16] = arrays.get("second_fold", none)
         self.weight: npt.NDArray[np.float32] | None = arrays.get("weight", None)
         self.groups: npt.NDArray[np.int64] | None = arrays.get("groups", None)
         self.time: npt.NDArray[np.float64] | None = arrays.get("time", None)
@@ -86,7 +89,7 @@ class RunData:
 
     def training(self, fold: int) -> UsableRows:
         """The rows that a fold may train on."""
-        return UsableRows.where(self.fold != fold)
+        return UsableRows.where((self.fold != fold) & (self.second_fold != fold))
 
     def among_scored(self, rows: UsableRows) -> ScoredRows:
         """The positions of scored rows among all scored rows.

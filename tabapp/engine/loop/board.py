@@ -64,10 +64,8 @@ class Selected:
 
     def averaged(self, averaging: Averaging, metric: str) -> Selected:
         """The ensemble with the score that is expected of the mean of its fold models."""
-        values = (self.score.value, self.score.low, self.score.high)
-        return replace_fields(
-            self, score=Score(*(averaging.score(metric, each) for each in values)), averaging=averaging
-        )
+        score = Score(*averaging.interval(metric, self.score.value, self.score.low, self.score.high))
+        return replace_fields(self, score=score, averaging=averaging)
 
     @property
     def fits(self) -> list[str]:

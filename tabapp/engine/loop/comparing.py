@@ -23,8 +23,6 @@ RESAMPLES, FEW_RESAMPLES = 200, 50
 """Bootstrap resamples at the end of a run, and while it selects ensembles that are replaced soon."""
 MOST_ROWS = 4_000
 """Rows that are resampled. A standard error is in proportion to one over the square root of the rows."""
-WIDTH = 1.96
-"""Half of a 95 % interval, in standard errors (Efron & Tibshirani 1993, section 12.5)."""
 
 Array = npt.NDArray[Any]
 
@@ -95,6 +93,7 @@ class _Paired:
         ]
         expected = partial(selected.averaging.score, metric.name)
         self._score = expected(self._value(selected.prediction))
+        self._error = selected.averaging.error_of(metric.name, self._value(selected.prediction))
         self._scores = np.array([expected(float(each)) for each in self._resampled(selected.prediction)])
 
     def _value(self, prediction: Array) -> float:
@@ -112,7 +111,8 @@ class _Paired:
         advantage = sign * (self._score - score)
         if math.isnan(advantage) or len(known) < 2:
             return None
-        margin = WIDTH * float(np.std(known, ddof=1)) * math.sqrt(len(self._rows) / len(self._truth))
+        error = float(np.std(known, ddof=1)) * math.sqrt(len(self._rows) / len(self._truth))
+        margin = metrics.Z95 * math.hypot(error, self._error)
         return ev.PairedDifference(
             **names, score=defined(score), advantage=advantage, low=advantage - margin, high=advantage + margin
         )

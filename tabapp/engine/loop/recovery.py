@@ -227,11 +227,14 @@ def _splits(folder: RunFolder, config: RunConfig, schema: Schema, table: pl.Data
     path = folder.path / "splits.npz"
     try:
         data = RunData(folder)
-        arrays = (data.target, data.fold, data.weight, data.groups, data.time)
+        arrays = (data.target, data.fold, data.second_fold, data.weight, data.groups, data.time)
         if any(array is not None and array.shape != (table.height,) for array in arrays):
             raise ValueError("an array has another length than the table")
         if data.fold.dtype.kind != "i" or data.n_folds != plan.folds or data.fold.min() < -1:
             raise ValueError("the folds are not those of the plan")
+        second = data.second_fold
+        if second.dtype.kind != "i" or second.max() >= data.n_folds or ((second >= 0) & (second == data.fold)).any():
+            raise ValueError("the second folds are not those of the plan")
         if not np.isin(np.arange(plan.folds), data.fold).all():
             raise ValueError("a fold has no rows")
         if plan.task != "regression" and not set(np.unique(data.target).tolist()) <= set(range(plan.n_classes)):

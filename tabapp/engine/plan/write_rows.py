@@ -20,12 +20,13 @@ from tabapp.data.other_targets import encoded, learnable
 from tabapp.data.reading import table_files
 from tabapp.data.reading.read import Reading
 from tabapp.data.schema import Column, Schema
-from tabapp.data.split import Folds, make_folds, make_holdout
+from tabapp.data.split import Folds, make_folds, make_holdout, second_folds
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.engine.fit.run_data import OTHER_TARGETS, ROW_NUMBERS, UNLABELED, UNLABELED_OTHERS
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.plan.scorable import Scored, split_rows
 from tabapp.engine.plan.validation import holdout_fraction
+from tabapp.ensemble.averaging import compared_rows
 from tabapp.errors import DataError, option
 from tabapp.run.options.config import RunConfig
 from tabapp.run.record.folder import RunFolder
@@ -180,7 +181,8 @@ def write_splits(folder: RunFolder, config: RunConfig, typed: pl.DataFrame, sche
     arrays = {name: getattr(extras, name) for name in ("groups", "time", "weight")}
     content = io.BytesIO()
     present = {name: array for name, array in arrays.items() if array is not None}
-    np.savez(content, target=target, fold=splits.fold, **present)
+    second = second_folds(splits.fold, target, plan.task, compared_rows(len(target)), plan.seed, groups=extras.groups)
+    np.savez(content, target=target, fold=splits.fold, second_fold=second, **present)
     files.write_bytes(folder.path / "splits.npz", content.getvalue())
     return splits.plan
 
