@@ -3,8 +3,8 @@
 python -m benchmarks.product.averaging KEPT... [--data FOLDER] [--out FILE.json]
 
 KEPT is the folder of --keep of a `benchmarks.product.rivals` run. Each line is a table and a draw: how much lower the squared error
-or the Brier score is, as estimated on rows that two folds hold out (`tabapp.ensemble.averaging`) and on the test rows. The last lines
-are means over the lines, and for each metric how much lower its error is, over what is estimated.
+or the Brier score is, as estimated on rows that two folds hold out (`tabapp.ensemble.averaging`) and on the test rows. The last
+lines are means over the lines, and for each metric how much lower its error is, over what is estimated.
 """
 
 from __future__ import annotations
