@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
+from collections.abc import Container
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
@@ -114,6 +115,7 @@ def select_ensemble(
     seed: int,
     *,
     is_final: bool = True,
+    kept: Container[tuple[str, int]] = (),
     policy: Policy = POLICY,
 ) -> Selected | None:
     """Select an ensemble from the candidates that cover the most folds; None if no candidate has a fold.
@@ -122,6 +124,7 @@ def select_ensemble(
 
     Args:
         is_final: False takes a tenth of the time: fewer candidates, rounds and rows, and no calibration.
+        kept: models and trials that are among the candidates if they are usable.
     """
     scored = [candidate for candidate in candidates if candidate.results]
     if not scored:
@@ -130,7 +133,7 @@ def select_ensemble(
     folds = max((tuple(sorted(c.results)) for c in scored if len(c.results) == most), key=lambda folds: -folds[0])
     usable = [candidate for candidate in scored if tuple(sorted(candidate.results)) == folds]
     most_candidates = policy.ensemble_candidates if is_final else policy.interim_candidates
-    usable = best_of_all_models(sorted(usable, key=lambda c: (scorer.loss(c), c.key)), most_candidates)
+    usable = best_of_all_models(sorted(usable, key=lambda c: (scorer.loss(c), c.key)), most_candidates, kept)
     predictions: list[Floats] = []
     covered = scorer.out_of_fold(usable[0])[1]
     for candidate in usable:
@@ -151,14 +154,15 @@ def select_ensemble(
     return Selected(members, score, result.prediction, covered, result.blend, result.calibration)
 
 
-def best_of_all_models(candidates: list[Candidate], n: int) -> list[Candidate]:
-    """The first n candidates, in their order, but the first of each model before others of the same models."""
+def best_of_all_models(candidates: list[Candidate], n: int, kept: Container[tuple[str, int]] = ()) -> list[Candidate]:
+    """The first n candidates, in their order, but the first of each model before others of the same models; and those that are
+    kept."""
     firsts: dict[str, Candidate] = {}
     for candidate in candidates:
         firsts.setdefault(candidate.model, candidate)
     others = (candidate for candidate in candidates if firsts[candidate.model] is not candidate)
     chosen = {candidate.key for candidate in [*firsts.values(), *others][:n]}
-    return [candidate for candidate in candidates if candidate.key in chosen]
+    return [candidate for candidate in candidates if candidate.key in chosen or candidate.key in kept]
 
 
 @dataclass
@@ -209,7 +213,8 @@ class Board:
     def _select_for_now(self, complete: list[Candidate]) -> Selected | None:
         began = time.thread_time()
         try:
-            selected = self._select(complete, is_final=False)
+            # The best of each model may leave no room for others: the members would lose their places to single better trials.
+            selected = self._select(complete, is_final=False, kept=frozenset(self.weights()))
             return None if selected is None else self._compared(selected, complete)
         finally:
             self._allowance.spend(time.thread_time() - began)
@@ -258,9 +263,13 @@ class Board:
             if candidate is not None:
                 self.scorer.score(candidate)
 
-    def _select(self, candidates: list[Candidate], *, is_final: bool = True) -> Selected | None:
+    def _select(
+        self, candidates: list[Candidate], *, is_final: bool = True, kept: Container[tuple[str, int]] = ()
+    ) -> Selected | None:
         plan = self.plan
-        return select_ensemble(candidates, self.scorer, plan.metric, plan.seed, is_final=is_final, policy=self.policy)
+        return select_ensemble(
+            candidates, self.scorer, plan.metric, plan.seed, is_final=is_final, kept=kept, policy=self.policy
+        )
 
     def weights(self) -> dict[tuple[str, int], float]:
         """Weight of each member of the current ensemble by model and trial."""

@@ -237,6 +237,32 @@ def test_the_best_trial_of_every_model_may_join_the_ensemble(board: Board, predi
     assert chosen == [*candidates[: POLICY.ensemble_candidates - 1], candidates[-1]]
 
 
+def test_members_stay_among_the_candidates_although_each_model_has_a_better_trial(
+    board: Board, predictions: Predictions
+) -> None:
+    candidates = [board.competition.add(Candidate(name, trial, {}, 3)) for trial in range(2) for name in "ab"]
+    assert board_module.best_of_all_models(candidates, 2) == candidates[:2]
+    assert board_module.best_of_all_models(candidates, 2, {("b", 1), ("c", 0)}) == [*candidates[:2], candidates[3]]
+
+
+def test_an_ensemble_during_fitting_may_keep_its_members(
+    board: Board, predictions: Predictions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def selected(*given: Any, **named: Any) -> None:
+        seen.append((named["kept"], named["is_final"]))
+
+    monkeypatch.setattr(board_module, "select_ensemble", selected)
+    board._select_for_now([])
+    member, values = candidate_with(board, predictions, "a", TARGET, folds=3), TARGET.astype(np.float32)
+    score = Score(0.0, 0.0, 0.0)
+    board.selected = Selected(((member, 1.0),), score, values, np.ones(ROWS, dtype=bool), values)
+    board._select_for_now([])
+    board.select_now()
+    assert seen == [(frozenset(), False), (frozenset({("a", 0)}), False), ((), True)]
+
+
 @pytest.mark.parametrize("metric", ["roc_auc", "accuracy"])
 def test_rows_without_an_error_say_nothing_of_a_candidate_that_has_none_either(metric: str) -> None:
     target = np.arange(40) % 2
