@@ -2,7 +2,7 @@
 
 run.json        the configuration            events.jsonl    events of the engine, one per line
 lock            locked by the engine         commands.jsonl  commands of the views, one per line
-data/           the table, typed (Arrow)     splits.npz      the fold of each row
+data/           the table, typed (Arrow)     splits.npz      the folds of each row
 features/       prepared arrays              fits/<id>/      complete fits
 study.db        Optuna's trials (SQLite)     log.txt         output of the engine and its libraries
 checkpoints/    running fits                 model.tabapp    the bundle
