@@ -111,7 +111,7 @@ class Policy:
     scaling_penalty: float = measured(50.0, "calibrating.json")
     """Of half the squared distance of each power from that of the temperature and of each logarithm of a factor from 0, beside the
     log losses of the rows: a normal prior with the standard deviation 0.14."""
-    compared_rows: float = 2.0
+    compared_rows: float = measured(2.0, "averaging.json")
     """Times the square root of the number of rows: rows that two folds hold out, which show what the mean of fold models gains."""
     most_averaging: float = 0.5
     """Largest expected gain of the mean of fold models over one of them, as a share of the error."""

@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 LEAST_FOLDS = 3
 """With two folds, no model would be trained on a row that both of them hold out."""
 LEAST_ROWS = 40
-"""The gain on fewer rows than this number is mostly noise."""
+"""With fewer rows than this number, the estimate is mostly noise."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class Averaging:
         return abs(replace(self, share=self.share - self.error).score(metric, score) - self.score(metric, score))
 
     def interval(self, metric: str, score: float, low: float, high: float) -> tuple[float, float, float]:
-        """The expected score of the mean with the limits of its 95 % interval, given those of single fold models."""
+        """The expected score of the mean and the limits of its 95 % interval, given those of single fold models; the limits include
+        the standard error of the share."""
         found, lowest, highest = (self.score(metric, each) for each in (score, low, high))
         margin = metrics.Z95 * self.error_of(metric, score)
         if not margin > 0:
@@ -79,7 +80,7 @@ def compared_rows(n_rows: int, policy: Policy = POLICY) -> int:
 def averaging_of(
     first: Array, second: Array, target: Array, n_folds: int, weight: Array | None = None, *, policy: Policy = POLICY
 ) -> Averaging:
-    """Estimate the gain from what the models of two folds predict for the same rows, on which both were not trained.
+    """Estimate the gain from what the models of two folds predict for the same rows, on which neither was trained.
 
     Args:
         first, second: (rows, classes) or (rows,), of an ensemble with the models of one fold each.
@@ -96,10 +97,8 @@ def averaging_of(
     def errors(predictions: Array) -> Array:
         return ((predictions - truth) ** 2).reshape(len(predictions), n_rows, -1).sum(axis=2).mean(axis=0)
 
-    mean, shares = (
-        pair.mean(axis=0, keepdims=True),
-        np.ones(n_rows) if weight is None else np.asarray(weight, dtype=float),
-    )
+    mean = pair.mean(axis=0, keepdims=True)
+    shares = np.ones(n_rows) if weight is None else np.asarray(weight, dtype=np.float64)
     single = shares * errors(pair)
     if not single.sum() > 0:
         return NO_AVERAGING

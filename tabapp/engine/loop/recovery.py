@@ -233,7 +233,8 @@ def _splits(folder: RunFolder, config: RunConfig, schema: Schema, table: pl.Data
         if data.fold.dtype.kind != "i" or data.n_folds != plan.folds or data.fold.min() < -1:
             raise ValueError("the folds are not those of the plan")
         second = data.second_fold
-        if second.dtype.kind != "i" or second.max() >= data.n_folds or ((second >= 0) & (second == data.fold)).any():
+        is_own = ((second >= 0) & (second == data.fold)).any()
+        if second.dtype.kind != "i" or second.max() >= data.n_folds or second.min() < -1 or is_own:
             raise ValueError("the second folds are not those of the plan")
         if not np.isin(np.arange(plan.folds), data.fold).all():
             raise ValueError("a fold has no rows")

@@ -17,8 +17,9 @@ from tabapp.engine.fit.features import RunFeatures, features_folder
 from tabapp.engine.fit.jobs import FitJob, decode_result
 from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.fit.run_fit import run_fit
+from tabapp.engine.loop.recovery import recover
 from tabapp.engine.machine.contention import Contention
-from tabapp.engine.plan.make_plan import make_plan
+from tabapp.engine.plan.make_plan import make_plan, write_plan
 from tabapp.engine.plan.prepare import infer, read_data
 from tabapp.engine.plan.write_rows import write_rows
 from tabapp.features.arrays import FeatureRecipe
@@ -60,6 +61,36 @@ def test_features_do_not_depend_on_the_target_of_held_out_rows(folder: RunFolder
     again = RunFeatures(data, 0, folder).saved(ENCODED, 0).table
     assert {path.name: path.read_bytes() for path in features.rglob("*") if path.is_file()} == files
     np.testing.assert_array_equal(again.numeric, numeric)
+
+
+@pytest.mark.parametrize("damage", ["own fold", "no fold", "below", "length"])
+def test_second_folds_that_cannot_be_are_made_again(folder: RunFolder, damage: str) -> None:
+    whole = dict(np.load(folder.path / "splits.npz"))
+    assert (whole["second_fold"] >= 0).sum() == 40
+    second = whole["second_fold"].copy()
+    if damage == "length":
+        second = second[:-1]
+    else:
+        second[0] = {"own fold": whole["fold"][0], "no fold": 4, "below": -2}[damage]
+    np.savez(folder.path / "splits.npz", **{**whole, "second_fold": second})
+    config = folder.config()
+    write_plan(folder.plan, make_plan(config, infer(read_data(config), config)))
+    warnings: list[str] = []
+    recover(folder, config, warnings.append)
+    assert len(warnings) == 1
+    np.testing.assert_array_equal(RunData(folder).second_fold, whole["second_fold"])
+
+
+def test_a_run_of_an_earlier_version_has_no_second_folds(folder: RunFolder) -> None:
+    whole = dict(np.load(folder.path / "splits.npz"))
+    del whole["second_fold"]
+    np.savez(folder.path / "splits.npz", **whole)
+    config = folder.config()
+    write_plan(folder.plan, make_plan(config, infer(read_data(config), config)))
+    recover(folder, config, pytest.fail)
+    data = RunData(folder)
+    assert (data.second_fold == -1).all()
+    assert all(len(data.training(fold)) + len(data.held_out(fold)) == 400 for fold in range(4))
 
 
 def test_processes_take_turns_to_prepare_large_tables(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
