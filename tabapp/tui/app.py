@@ -285,11 +285,11 @@ class TabappApp(BaseApp, inherit_bindings=False):
             self._toasts.show_event(event)
 
     def draw_changes(self) -> None:
-        """Redraw what has changed on the current screen."""
+        """Redraw what has changed on the current screen, which a dialog may cover."""
         self._quitting.update_question()
-        stack = self.screen_stack
-        if stack and isinstance(stack[0], RunView):
-            stack[0].redraw()
+        shown = next((screen for screen in reversed(self.screen_stack) if isinstance(screen, RunView)), None)
+        if shown is not None:
+            shown.redraw()
             self._toasts.open_waiting()
 
     # -- actions ----------------------------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ from tabapp.tui.parts.panel import set_titles
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count
 
-REDRAW_SECONDS = 0.25
 SEARCH_HINT = "search · enter finds the next match, then n and N · esc clears"
 FILTER_HINT = "filter: words · column:text · column>3 · -not · enter keeps it · esc clears"
 
@@ -55,7 +54,6 @@ class WholeTable(RunView):
     def on_mount(self) -> None:
         self._rows.trouble = ""
         self._rows.listener = self._changed
-        self.set_interval(REDRAW_SECONDS, self.redraw)
 
     def on_screen_resume(self) -> None:
         self._rows.listener = self._changed

@@ -175,6 +175,7 @@ async def test_a_row_names_the_threshold_that_labels_it(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.finished()) as driver:
         await opened(driver, LabelingClient())
         await driver.sees("labeled >50K from a probability of 0.31")
+        await driver.still()
         await driver.write(ThresholdChosen(value=0.31, metric="f1", metric_title="F1", positive=">50K"))
         await driver.sees("from a probability of 0.31 (best by F1)")
 
