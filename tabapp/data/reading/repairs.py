@@ -102,7 +102,8 @@ def warn_about_header(dialect: Dialect, warnings: list[DataWarning]) -> None:
 def drop_non_data_rows(
     frame: pl.DataFrame, dialect: Dialect, warnings: list[DataWarning], known: Known = NOTHING
 ) -> pl.DataFrame:
-    """Drop comments, further copies of the header, and remarks above such a copy.
+    """Drop comments, further copies of the header, remarks above such a copy, and for training rows without a cell. New rows keep
+    their number.
 
     Raises:
         DataError: a further header has the names in another order.
@@ -118,16 +119,22 @@ def drop_non_data_rows(
     comments = _positions(frame, is_comment, lambda cells, _: cells.is_null(), _is_alone)
     copies = _copies_of_header(frame, dialect)
     remarks = _remarks_above(frame, copies, dialect, known)
+    empty = _positions(
+        frame, _is_empty(first) & _is_empty(second) & (not known), lambda cells, _: _is_empty(cells), _is_blank
+    )
     for what, positions in (
-        ("comments", comments), ("copies of the header", copies), ("remarks above a copy of the header", remarks)
-    ):  # fmt: skip
+        ("comments", comments),
+        ("copies of the header", copies),
+        ("remarks above a copy of the header", remarks),
+        ("empty in every cell", empty),
+    ):
         if len(positions):
             message = f"{len(positions):,} rows are {what}."
             warnings.append(DataWarning(check="repaired_rows", message=message, action="dropped"))
-    if not (len(comments) or len(copies)):
+    if not (len(comments) or len(copies) or len(empty)):
         return frame
     keep = np.ones(frame.height, dtype=np.bool_)
-    keep[comments] = keep[copies] = keep[remarks] = False
+    keep[comments] = keep[copies] = keep[remarks] = keep[empty] = False
     return frame.filter(pl.Series(keep))
 
 
@@ -235,6 +242,15 @@ def _positions(
     if not 0 < len(positions) <= _MANY_ROWS:
         return positions
     return positions[[row_belongs(row) for row in frame[found].iter_rows()]]
+
+
+def _is_empty(cells: pl.Series) -> pl.Series:
+    return cells.is_null() | (cells.str.strip_chars() == "")
+
+
+def _is_blank(row: Cells) -> bool:
+    """Whether a row has no cell."""
+    return not any(cell and cell.strip() for cell in row)
 
 
 def _is_alone(row: Cells) -> bool:

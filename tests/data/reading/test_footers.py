@@ -87,10 +87,19 @@ def test_a_total_stays_where_it_is_a_level(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "row",
-    ["7.5", "7.5,,,", "NA,,,", ",,,", "7.5,,1.25", "new,,3.5,yes", "3.5,total,1.5,no", "12 kg,,,"],
+    ["7.5", "7.5,,,", "NA,,,", "7.5,,1.25", "new,,3.5,yes", "3.5,total,1.5,no", "12 kg,,,"],
 )
 def test_row_with_gaps_stays(tmp_path: Path, row: str) -> None:
     assert read(tmp_path, f"{PLAIN}{row}\n").frame.height == len(ROWS) + 1
+
+
+def test_rows_without_a_cell_are_rows_only_of_a_file_to_predict(tmp_path: Path) -> None:
+    text = PLAIN + ",,,\n" * 30 + " , ,,\n" + f"{'1.5,green,0.25,no'}\n"
+    reading = read(tmp_path, text)
+    assert reading.frame.height == len(ROWS) + 1
+    assert reading.frame.row(-1) == ("1.5", "green", "0.25", "no")
+    assert "31 rows are empty in every cell." in messages(reading)
+    assert read(tmp_path, text, schema_of(reading)).frame.height == len(ROWS) + 32
 
 
 def test_a_cut_off_row_of_words_stays(tmp_path: Path) -> None:
