@@ -91,10 +91,18 @@ def is_convincing(values: Values, found: Found) -> bool:
         )
     if n_distinct < _FEWEST_DISTINCT:
         return False
-    has_digits = any_contains(texts, "[0-9]")
-    if len(texts) <= _MOST_WORDS and (not has_digits or found.share >= _AGREE):
+    if len(texts) <= _MOST_WORDS and (found.share >= _AGREE or not any_contains(_frequent(values, texts), "[0-9]")):
         return found.share >= _LEAST_BESIDE_WORDS
-    return found.share >= _AGREE and not any(map(_may_be_code, texts.to_list()))
+    # Codes have no unit: beside 23.4 kmpl, 26.6 km/kg is a quantity, too.
+    has_unit = found.form.unit is not None and found.form.unit not in CLOCKS
+    return found.share >= _AGREE and (has_unit or not any(map(_may_be_code, texts.to_list())))
+
+
+def _frequent(values: Values, texts: pl.Series) -> pl.Series:
+    """The texts without those that are a few single cells, such as those of a row with a cell too few."""
+    counts = values.counts.filter(values.uniques.is_in(texts.implode()))
+    odd = counts <= _OFTEN
+    return texts.filter(~odd) if counts.filter(odd).sum() <= _MOST_ODD * values.n_present else texts
 
 
 def _may_be_code(text: str) -> bool:

@@ -253,6 +253,27 @@ def test_a_few_words_beside_numbers_are_marks():
     assert typed["x mark"].null_count() == N - cells.count("ND")
 
 
+def test_other_units_beside_numbers_with_a_unit_are_no_codes():
+    chance = random.Random(4)
+    cells = [f"{chance.uniform(9, 28):.1f} {'km/kg' if i % 50 == 7 else 'kmpl'}" for i in range(N)]
+    frame, schema = schema_of(cells)
+    assert (schema.column("x").kind, schema.column("x").unit) == ("numeric", "kmpl")
+    assert typed_frame(frame, schema)["x"].null_count() == 8
+    codes = [f"V{i}" if i % 50 == 7 else f"{chance.randrange(100, 999)}" for i in range(N)]
+    assert column_of_cells(codes).kind == "categorical"
+
+
+def test_a_cell_of_another_column_does_not_change_the_kind():
+    chance = random.Random(5)
+    cells = ["Varies with device" if chance.random() < 0.2 else f"{chance.uniform(1, 99):.1f}M" for _ in range(N)]
+    cells[17] = "4.0.3 and up"
+    frame, schema = schema_of(cells)
+    assert schema.column("x").kind == "numeric"
+    typed = typed_frame(frame, schema)
+    assert typed["x"][17] is None
+    assert typed["x mark"].drop_nulls().unique().to_list() == ["Varies with device"]
+
+
 def test_columns_of_earlier_versions_are_read_as_before():
     texts = pl.Series(["1.5", "<2", "3*", "4 kg", "5K", "٦", "7-"])
     assert parse_numbers(texts, NumberFormat()).to_list() == [1.5, *[None] * 6]
