@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 
@@ -293,11 +294,18 @@ def _known_afterwards(scores: Mapping[str, tuple[float, str]], target: str, know
         return {}
     best, name = ordered[0]
     second = ordered[1][0] if len(ordered) > 1 else 0.0
-    suspicious = AFTERWARDS | {word for word in words_of(target) if len(word) > 3}
+    usual = _in_most([set(words_of(name)) for name in scores])
+    suspicious = AFTERWARDS | {word for word in words_of(target) if len(word) > 3 and word not in usual}
     if best < _ALREADY_STRONG or best - second < _FAR_AHEAD or not suspicious & set(words_of(name)):
         return {}
     sentence = f"It predicts far better than any other ({scores[name][1]}), and its name suggests that it is known only afterwards."
     return {name: sentence}
+
+
+def _in_most(words: Sequence[set[str]]) -> set[str]:
+    """The words that are in most names, as in V1, V2, V3, where they say nothing of a column."""
+    counts = Counter(word for each in words for word in each)
+    return {word for word, count in counts.items() if count > len(words) / 2}
 
 
 def _after_target(columns: Sequence[Column], target: str, known: Mapping[str, str]) -> dict[str, str]:
@@ -316,7 +324,8 @@ def _similar_names(columns: Sequence[Column], target: str, known: Mapping[str, s
     found: dict[str, str] = {}
     names = [column.name for column in columns if column.name not in known]
     place_of = {leak: place for place, leak in enumerate(known)}
-    by_stem = {stem(leak): leak for leak in known}
+    usual = _in_most([{stem(column.name)} for column in columns])
+    by_stem = {stem(leak): leak for leak in known if stem(leak) not in usual}
     for name in names:
         begins = (name[:end] for end, character in enumerate(name) if character in "_ -.")
         leaks = [leak for leak in (by_stem.get(stem(name)), *begins) if leak in place_of]

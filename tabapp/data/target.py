@@ -10,6 +10,7 @@ import polars as pl
 
 from tabapp.data.counts import Values
 from tabapp.data.forms.numbers import NumberFormat, parse_numbers
+from tabapp.data.kinds.names import words_of
 from tabapp.data.schema import Column
 from tabapp.errors import DataError, UsageError, did_you_mean, given, option
 from tabapp.task import Task
@@ -38,7 +39,9 @@ _STRONG_USUAL = frozenset(
 )  # fmt: skip
 """Names that are the target at any position; the other usual ones count only for the first and the last column."""
 
-_SUFFIXES = ("price", "value", "target", "label", "class")
+_SUFFIXES = ("price", "value", "target")
+_LAST_WORDS = frozenset({"label", "class"})
+"""Unlike the suffixes, they are words of their own: `risk_class`, but not `workclass`."""
 _QUANTITY_NAMES = re.compile(
     r"(quality|score|rating|stars?|count|cnt|number|num|n_|amount|age|days|hours|years?|months?|rings|grade|points|qty|quantity"
     r"|price|value|sales|demand|visits|goals|level)", re.IGNORECASE,
@@ -82,7 +85,7 @@ def choose_target(columns: Sequence[Column], n_rows: int) -> tuple[str, str]:
             return column.name, f"{column.name!r} is a common target name, and it is the {where} column."
     if strong:
         return strong[0].name, f"{strong[0].name!r} is a common target name."
-    named = [column for column in usable if plain[column.name].endswith(_SUFFIXES)]
+    named = [c for c in usable if plain[c.name].endswith(_SUFFIXES) or _LAST_WORDS & set(words_of(c.name)[-1:])]
     if len(named) == 1:
         return named[0].name, f"{named[0].name!r} ends like a target name."
     if last in usable:

@@ -35,6 +35,8 @@ def with_target(values: Sequence[object], name: str = "outcome", **options: obje
         (["median_income", "median_house_value", "near"], "median_house_value"),
         (["Class", "a", "b"], "Class"),
         (["a", "income", "price"], "price"),
+        (["workclass", "b", "bracket"], "bracket"),
+        (["risk_class", "b", "bracket"], "risk_class"),
     ],
 )
 def test_default_target_is_plausible(columns: list[str], target: str) -> None:

@@ -114,3 +114,11 @@ def test_honest_categories_of_several_classes_are_no_leak() -> None:
     has_milk = ["yes" if s == "s0" else "no" for s in SPECIES]
     city = [f"c{c}" for c in random.integers(0, 6, N)]
     assert found("leak", strong=strong, has_milk=has_milk, city=city, x=NOISE, y=SPECIES) == {}
+
+
+def test_a_word_that_most_names_have_says_nothing_of_a_column() -> None:
+    noise = {f"value_{i}": RANDOM.normal(size=N).round(3) for i in range(2, 9)}
+    near = (CLASSES * 2 + NOISE).round(3)
+    assert not found("leak", value_1=near, **noise, target="value_9", value_9=CLASSES)
+    others = {name.replace("value", "x"): column for name, column in noise.items()}
+    assert set(found("leak", value_1=near, **others, target="value_9", value_9=CLASSES)) == {"value_1"}
