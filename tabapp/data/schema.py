@@ -34,6 +34,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         levels: the distinct values of a categorical or boolean column, most frequent first (at most 10,000).
         level_counts: how often each level occurs.
         order: those levels of a categorical column that have an order, lowest first: low, medium, high.
+        learns_texts: models learn from the texts of a categorical column, too: its levels are rare, and most have digits inside.
         low, high: range of a numeric column, or of a datetime as ISO text in `low_text` and `high_text`.
         quartiles: lower quartile, median and upper quartile of a numeric column; empty in older schemas.
         histogram: counts in up to 10 equal bins of the range, or of the up to 10 most frequent levels.
@@ -64,6 +65,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     levels: tuple[str, ...] = ()
     level_counts: tuple[int, ...] = ()
     order: tuple[str, ...] = ()
+    learns_texts: bool = False
     low: float | None = None
     high: float | None = None
     low_text: str | None = None

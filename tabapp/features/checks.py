@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tabapp.data.forms.numbers import NumberFormat, is_number_format
 from tabapp.data.schema import Schema
 from tabapp.features.arrays import MOST_DERIVED
 from tabapp.features.columns import (
@@ -26,6 +27,7 @@ from tabapp.features.saved import demand
 from tabapp.features.shift import check_shifts
 from tabapp.features.state import PreparerState
 from tabapp.features.text import N_HASHES
+from tabapp.features.text_numbers import MOST_NUMBERS
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -34,7 +36,7 @@ _STEPS_OF_KIND: dict[str, tuple[type[Step], ...]] = {
     "datetime": (DatetimeStep,),
     "text": (TextStep,),
     "boolean": (BooleanStep, CategoricalStep),
-    "categorical": (CategoricalStep,),
+    "categorical": (CategoricalStep, TextStep),
 }
 _MAX_EPOCH = 2**60
 """Microseconds from 1970 to the year 38,500."""
@@ -65,7 +67,7 @@ def check_state(state: PreparerState, arrays: Arrays) -> None:
     Raises:
         ValueError: they contradict each other.
     """
-    columns = [step.column for step in state.steps]
+    columns = [(step.column, isinstance(step, TextStep)) for step in state.steps]
     demand(len(set(columns)) == len(columns), "two steps have the same column")
     for i, step in enumerate(state.steps):
         _check_step(step, arrays.get(f"text.{i}.idf"), arrays.get(f"text.{i}.components"))
@@ -130,6 +132,11 @@ def _check_step(step: Step, idf: npt.NDArray[Any] | None, components: npt.NDArra
             demand(components.shape == shape, f"the dimensions of {name} have the shape {components.shape}")
         else:
             demand(step.dimensions == 0, f"{name} has no dimensions")
+        demand(0 <= step.n_numbers <= MOST_NUMBERS, f"{name} has {step.n_numbers:,} numbers")
+        demand(step.n_numbers or not step.last_number, f"{name} has a last number, but no first one")
+        demand(
+            is_number_format(NumberFormat(step.decimal, step.thousands)), f"the numbers of {name} have no known format"
+        )
     elif isinstance(step, DatetimeStep):
         demand(_are_unique(step.parts, DATE_PARTS), f"{name} has unknown parts of a date")
         demand(_are_unique(step.cycles, PERIODS), f"{name} has unknown periods of a date")

@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tabapp.data.forms.numbers import NumberFormat
 from tabapp.data.kinds.booleans import false_and_true
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN
 from tabapp.features.shift import LARGEST
+from tabapp.features.text_numbers import find_numbers, read_numbers
 
 Float64 = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
@@ -121,10 +123,23 @@ class TextStep(msgspec.Struct, frozen=True, tag="text", forbid_unknown_fields=Tr
 
     Attributes:
         dimensions: number of dimensions of the `TextMap`, 0 if there is none.
+        n_numbers: how many of the numbers inside a text are features, from the first one on.
+        last_number: also give the last number of a text.
+        decimal, thousands: separators inside these numbers.
     """
 
     column: str
     dimensions: int
+    n_numbers: int = 0
+    last_number: bool = False
+    decimal: str = "."
+    thousands: str | None = None
+
+    @classmethod
+    def fit(cls, column: str, values: pl.Series, dimensions: int) -> TextStep:
+        """Find the numbers inside texts."""
+        n_numbers, last, form = find_numbers(values)
+        return cls(column, dimensions, n_numbers, last, form.decimal, form.thousands)
 
     def names(self) -> list[str]:
         return [
@@ -132,16 +147,22 @@ class TextStep(msgspec.Struct, frozen=True, tag="text", forbid_unknown_fields=Tr
             f"{self.column} words",
             *(f"{self.column} {name} share" for name in _STYLE),
             f"{self.column} word length",
+            *(f"{self.column} number {i}" for i in range(1, self.n_numbers + 1)),
+            *[f"{self.column} last number"] * self.last_number,
             *(f"{self.column} topic {i}" for i in range(1, self.dimensions + 1)),
         ]
 
     def numbers(self, values: pl.Series) -> Float64:
-        """(rows, 6) float64, NaN where missing."""
+        """(rows, 6 to 11) float64, NaN where missing."""
         characters, words = values.str.len_chars().cast(pl.Float64), values.str.count_matches(r"\S+").cast(pl.Float64)
         made = [characters, words]
         made += [values.str.count_matches(pattern) / characters.clip(1) for pattern in _STYLE.values()]
         made.append(characters / words.clip(1))
-        return np.column_stack([number.to_numpy() for number in made])
+        style = np.column_stack([number.to_numpy() for number in made])
+        if not self.n_numbers:
+            return style
+        form = NumberFormat(self.decimal, self.thousands)
+        return np.concatenate([style, read_numbers(values, self.n_numbers, self.last_number, form)], axis=1)
 
 
 class CategoricalStep(msgspec.Struct, frozen=True, tag="categorical", forbid_unknown_fields=True):

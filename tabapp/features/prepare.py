@@ -149,13 +149,13 @@ class FeaturePreparer:
         texts: dict[str, TextMap] = {}
         for column in schema.features:
             values = column_of(frame, column.name)
-            if column.kind == "text":
+            if column.kind != "text":
+                steps.append(_fit_step(column, values, recipe))
+            if column.kind == "text" or column.learns_texts:
                 reduction = TextMap.fit(values, recipe.text_components, seed)
                 if reduction is not None:
                     texts[column.name] = reduction
-                steps.append(TextStep(column.name, len(reduction.components) if reduction is not None else 0))
-            else:
-                steps.append(_fit_step(column, values, recipe))
+                steps.append(TextStep.fit(column.name, values, len(reduction.components) if reduction else 0))
         numbers = _numbers(steps, texts, frame, {})
         encoded: list[EncodedColumn] = []
         encodings: list[TargetEncoding] = []
@@ -246,7 +246,7 @@ class FeaturePreparer:
         """Write the state to an existing folder as JSON and safetensors, formats that cannot execute code."""
         arrays: dict[str, npt.NDArray[Any]] = {}
         for i, step in enumerate(self._state.steps):
-            if step.column in self._texts:
+            if isinstance(step, TextStep) and step.column in self._texts:
                 arrays[f"text.{i}.idf"] = self._texts[step.column].idf
                 arrays[f"text.{i}.components"] = self._texts[step.column].components
         for i, encoding in enumerate(self._encodings):
@@ -267,6 +267,8 @@ class FeaturePreparer:
         for step in state["steps"]:
             if step.get("marks_of", "") is None:
                 del step["marks_of"]
+            if step.get("n_numbers") == 0:
+                del step["n_numbers"], step["last_number"], step["decimal"], step["thousands"]
         if not self._state.shifts:
             del state["shifts"]
         write_json(folder / STATE_FILE, state)
@@ -335,7 +337,7 @@ def recipe_for(recipe: FeatureRecipe, schema: Schema) -> FeatureRecipe:
 
 def uses_sklearn(recipe: FeatureRecipe, schema: Schema) -> bool:
     """Whether fitting the features of a recipe on a table imports scikit-learn."""
-    has_text = any(column.kind == "text" for column in schema.features)
+    has_text = any(column.kind == "text" or column.learns_texts for column in schema.features)
     return has_text or recipe.numeric == "quantile" or recipe_for(recipe, schema).target_encoding
 
 
@@ -392,7 +394,7 @@ def _blocks(
 ) -> Iterator[Float64]:
     for step in steps:
         yield step.numbers(column_of(frame, step.column))
-        if step.column in texts:
+        if isinstance(step, TextStep) and step.column in texts:
             if step.column not in counted:
                 counted[step.column] = CountedTexts.of(column_of(frame, step.column))
             yield texts[step.column].transform(counted[step.column]).astype(np.float64)

@@ -398,5 +398,5 @@ def test_texts_are_counted_once_for_all_preparations_of_a_table(monkeypatch: pyt
     count = text._hash
     monkeypatch.setattr(text, "_hash", lambda texts: (hashed.append(len(texts)), count(texts))[1])
     assert all(equal(each.transform(TYPED, counted), table) for each, table in zip(preparers, alone, strict=True))
-    assert hashed == [TYPED["note"].n_unique()]
-    assert list(counted) == ["note"]
+    assert hashed == [TYPED["shop"].n_unique(), TYPED["note"].n_unique()]
+    assert list(counted) == ["shop", "note"]

@@ -16,11 +16,13 @@ from tabapp.data.kinds.numeric import judge_clock, judge_marked, judge_number, m
 from tabapp.data.kinds.scales import order_of
 from tabapp.data.kinds.verdict import show, verdict
 from tabapp.data.schema import Column, Kind
-from tabapp.data.small import first, words_and_characters
+from tabapp.data.small import contains, first, words_and_characters
 from tabapp.data.stored import StoredType
 
 _FEWEST_ORDERED, _MOST_ORDERED = 3, 60
 _MOST_NAMED = 3
+_FEWEST_RARE, _RARE, _LEAST_WITH_DIGITS = 20, 50, 0.5
+"""Levels are rare if there are at least so many, each in fewer rows than this on average."""
 _LEAST_FORCED = 0.01
 """Share of dates that suffices if the user set the kind."""
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -48,6 +50,13 @@ def judge(
     """
     if forced is not None:
         return _forced(values, forced)
+    column = _judge(values, stored, search=search)
+    if column.kind != "categorical" or not _has_rare_composites(values):
+        return column
+    return msgspec.structs.replace(column, learns_texts=True, reason=f"{column.reason} Its texts are features, too.")
+
+
+def _judge(values: Values, stored: StoredType | None, *, search: bool) -> Column:
     n, unique = values.n_present, values.n_unique
     if n == 0:
         return verdict(values, "constant", "Empty: every cell is missing.", role_ignore=True)
@@ -77,6 +86,14 @@ def judge(
     if compact and (number := judge_number(values)) is not None:
         return number
     return judge_clock(values) or judge_marked(values) or _judge_text(values)
+
+
+def _has_rare_composites(values: Values) -> bool:
+    """Whether categories have many levels with digits, each in a few rows: `G/734/S`, `Intel Core i5 2.5GHz`, `A/5 21171`."""
+    if values.n_unique < _FEWEST_RARE or values.n_present >= _RARE * values.n_unique:
+        return False
+    with_digits = values.count_array[contains(values.uniques, "[0-9]")]
+    return bool(with_digits.sum() >= _LEAST_WITH_DIGITS * values.n_present)
 
 
 def _judge_stored(values: Values, stored: StoredType) -> Column | None:
