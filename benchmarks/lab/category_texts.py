@@ -3,9 +3,9 @@
 python -m benchmarks.lab.category_texts --data FOLDER [--tables a,b] [--models a,b] [--draws 0,1] [--rows N] [--cache FILE.json]
                                         [--out FILE.json]
 
-Each draw takes a fifth of a table as test rows. "numbers" are the numbers inside texts; "texts" are the text features of
-rare categories with digits (`Column.learns_texts`); "both" has both. "together" is the mean of the predictions of all models. A ratio is the
-error over the error without. Errors are log loss and RMSE.
+Each draw takes a fifth of a table as test rows. "numbers" are the numbers inside texts; "texts" are the text features of rare
+categories with digits (`Column.learns_texts`); "both" has both. "together" is the mean of the predictions of all models. A ratio is
+the error over the error without. Errors are log loss and RMSE.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def find_numbers(texts: pl.Series) -> tuple[int, bool, NumberFormat]:
     lists = _numbers_of(texts.drop_nulls())
     if not len(lists):
         return 0, False, NumberFormat()
-    n_numbers = lists.list.len()
+    n_numbers = lists.list.len().to_numpy()
     most = max((n for n in range(1, MOST_NUMBERS + 1) if (n_numbers >= n).mean() >= _LEAST_WITH), default=0)
     if most == 0:
         return 0, False, NumberFormat()

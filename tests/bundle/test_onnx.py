@@ -128,6 +128,23 @@ def test_a_column_without_a_counterpart_is_named(tmp_path):
         write_onnx(tmp_path / "model.tabapp", tmp_path / "all.onnx")
 
 
+def test_a_category_whose_texts_are_features_is_named_with_the_option_that_trains_without_them(tmp_path):
+    codes = pl.Series("code", [f"G/{i // 2}/S" for i in range(len(text_table("binary")))])
+    frame = text_table("binary").with_columns(codes)
+    contents = make_contents(tmp_path / "other", "binary")
+    for kinds, problem in (({}, "--kind code=categorical trains without its texts"), ({"code": "categorical"}, "")):
+        schema = infer_schema(frame, target="outcome", kinds=kinds)
+        folder = tmp_path / f"made{len(kinds)}"
+        made = fit_one(folder, frame, schema, "xgboost", {"n_trees": 5})
+        bundle = folder / "model.tabapp"
+        write_bundle(bundle, replace(contents, schema=schema, candidates=[made], sample=frame.head(7)))
+        if problem:
+            with pytest.raises(UsageError, match=problem):
+                write_onnx(bundle, tmp_path / "all.onnx")
+        else:
+            assert write_onnx(bundle, tmp_path / "all.onnx").difference
+
+
 def fit_one(folder, frame, schema, name, params):
     plugin = registry.get(name)
     return fit_candidate(folder, plugin, plugin.params_type(**params), frame, schema, 1.0, folder / "features")

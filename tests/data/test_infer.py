@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import polars as pl
@@ -361,3 +361,42 @@ def test_imbalance_and_repeated_rows_are_reported() -> None:
 
 def test_clean_tables_have_no_warning() -> None:
     assert infer_schema(frame(x=NUMBERS, c=cycle("a", "b", "c", "b", "a"), y=TARGET)).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("levels", "repeats", "expected"),
+    [
+        ([f"{i}/{i // 2}" for i in range(100, 130)], 4, True),
+        ([f"Core i{i % 9} {i}00U" for i in range(30)], 4, True),
+        ([f"{i}/{i // 2}" for i in range(100, 130)], 60, False),
+        ([f"{i}/{i // 2}" for i in range(100, 110)], 4, False),
+        (
+            [f"{a}{b}" for a in ("Ox", "Cam", "Brad") for b in ("ford", "bridge", "ley", "well", "ton", "ham", "by")],
+            4,
+            False,
+        ),
+    ],
+)
+def test_models_learn_from_the_texts_of_rare_categories_with_digits(
+    levels: list[str], repeats: int, expected: bool
+) -> None:
+    n = len(levels) * repeats
+    table = frame(level=levels * repeats, x=np.random.default_rng(0).normal(size=n).tolist(), y=["a", "b"] * (n // 2))
+    column = infer_schema(table, target="y").column("level")
+    assert (column.kind, column.learns_texts) == ("categorical", expected)
+    assert ("Its texts are features, too." in column.reason) == expected
+    assert not infer_schema(table, target="y", kinds={"level": "categorical"}).column("level").learns_texts
+
+
+@pytest.mark.parametrize(
+    ("spell", "kind"),
+    [
+        (lambda i: f"{600 + i}x{400 + 2 * i}", "text"),
+        (lambda i: f"({40 + i / 100:.2f},{-74 - i / 50:.2f})", "text"),
+        (lambda i: f"2023/{1000 + i}", "identifier"),
+        (lambda i: f"AB{i}x{i}", "identifier"),
+    ],
+)
+def test_quantities_beside_each_other_identify_no_row(spell: Callable[[int], str], kind: str) -> None:
+    table = frame(cell=[spell(i) for i in range(60)], x=[i % 7 for i in range(60)], y=["a", "b"] * 30)
+    assert infer_schema(table, target="y").column("cell").kind == kind

@@ -316,6 +316,55 @@ def test_loaded_state_is_bit_identical(recipe: FeatureRecipe, tmp_path: Path) ->
     json.loads((tmp_path / "features.json").read_text())
 
 
+def test_texts_of_rare_categories_are_features_too(tmp_path: Path) -> None:
+    cabins = [None if i % 9 == 0 else f"{'ABC'[i // 2 % 3]}/{i // 2}/P" for i in range(N)]
+    source = SOURCE.select("x", "y").with_columns(
+        cabin=texts(cabins), town=texts([f"town {'xyz'[i % 3]}" for i in range(N)])
+    )
+    schema = infer_schema(source, target="y")
+    assert [column.name for column in schema.columns if column.learns_texts] == ["cabin"]
+    typed = typed_frame(source, schema)
+    for recipe in (RAW, QUANTILE):
+        preparer = fitted(recipe, typed, schema)
+        spec = preparer.spec
+        assert {"cabin number 1", "cabin topic 1"} <= set(spec.numeric)
+        assert spec.categorical == ("cabin", "town")
+        assert {source for name, source in zip(spec.numeric, spec.sources, strict=False) if "cabin" in name} == {
+            "cabin"
+        }
+        table = preparer.transform(typed)
+        number = table.numeric[:, spec.numeric.index("cabin number 1")]
+        known = np.array([cabin is not None for cabin in cabins])
+        assert np.corrcoef(number[known], np.arange(N)[known])[0, 1] > 0.9
+        folder = tmp_path / recipe.numeric
+        folder.mkdir()
+        preparer.save(folder)
+        assert equal(FeaturePreparer.load(folder).transform(typed), table)
+    by_user = infer_schema(source, target="y", kinds={"cabin": "categorical"})
+    assert not any("number" in name for name in fitted(RAW, typed, by_user).spec.numeric)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n_numbers": 99},
+        {"n_numbers": -1},
+        {"last_number": True, "n_numbers": 0},
+        {"decimal": "x"},
+        {"thousands": "::"},
+    ],
+)
+def test_numbers_of_texts_in_a_damaged_state_are_rejected(tmp_path: Path, changes: dict[str, object]) -> None:
+    fitted(RAW).save(tmp_path)
+    file = tmp_path / "features.json"
+    state = json.loads(file.read_text())
+    step = next(step for step in state["steps"] if step["type"] == "text")
+    step.update({"n_numbers": 1, "last_number": False, "decimal": ".", "thousands": None} | changes)
+    file.write_text(json.dumps(state))
+    with pytest.raises(BundleError, match="cannot be read"):
+        FeaturePreparer.load(tmp_path)
+
+
 @pytest.mark.parametrize("damage", ["absent", "cut", "unknown key", "later version", "arrays"])
 def test_damaged_state_is_rejected(tmp_path: Path, damage: str) -> None:
     fitted(QUANTILE).save(tmp_path)

@@ -13,6 +13,7 @@ from tabapp.bundle.export.onnx_dates import Dates
 from tabapp.bundle.export.onnx_graph import Graph, NotConvertible
 from tabapp.bundle.export.spellings import missing_texts, with_other_texts
 from tabapp.data.schema import Schema
+from tabapp.errors import option
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureSpec
 from tabapp.features.columns import BooleanStep, CategoricalStep, DatetimeStep, NumericStep
 from tabapp.features.derived import Deviation
@@ -101,8 +102,9 @@ class Features:
             if step.column not in self._dates:
                 self._dates[step.column] = Dates(graph, step)
             return self._dates[step.column].number(place)
-        kind = self._schema.column(step.column).kind
-        raise NotConvertible(f"the {kind} column {step.column!r} has no operators in ONNX")
+        column = self._schema.column(step.column)
+        other = f"; {option('kind', {column.name: 'categorical'})} trains without its texts" * column.learns_texts
+        raise NotConvertible(f"the {column.kind} column {step.column!r} has no operators in ONNX{other}")
 
     def _derived(self, number: int) -> str:
         graph, feature = self._graph, self._preparer.state.derived[number]

@@ -16,7 +16,7 @@ from tabapp.data.kinds.numeric import judge_clock, judge_marked, judge_number, m
 from tabapp.data.kinds.scales import order_of
 from tabapp.data.kinds.verdict import show, verdict
 from tabapp.data.schema import Column, Kind
-from tabapp.data.small import contains, first, words_and_characters
+from tabapp.data.small import all_contain, contains, first, words_and_characters
 from tabapp.data.stored import StoredType
 
 _FEWEST_ORDERED, _MOST_ORDERED = 3, 60
@@ -25,6 +25,8 @@ _FEWEST_RARE, _RARE, _LEAST_WITH_DIGITS = 20, 50, 0.5
 """Levels are rare if there are at least so many, each in fewer rows than this on average."""
 _LEAST_FORCED = 0.01
 """Share of dates that suffices if the user set the kind."""
+_QUANTITIES = r"^[(\[]?[+-]?\d+(\.\d+)?([x×*,;][+-]?\d+(\.\d+)?)+[)\]]?$"
+"""Quantities beside each other, which never identify a row: 1920x1080, (40.71,-74.01)."""
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _DIGIT = re.compile(r"\d")
 UNSEARCHED = "The table has too many such columns to search all of them for dates and units."
@@ -152,7 +154,7 @@ def _judge_text(values: Values) -> Column:
     if unique > 50 and share > 0.1 and (words >= 3 or (length > 50 and words >= 2)):
         return verdict(values, "text", f"Text: {unique:,} distinct among {n:,} values, {words:.0f} words on average.")
     if unique == n and n >= 20:
-        if words <= 1.05:
+        if words <= 1.05 and not all_contain(values.distinct, _QUANTITIES):
             reason = f"Identifier: {n:,} distinct values without spaces."
             return verdict(values, "identifier", reason, role_ignore=True)
         return verdict(values, "text", f"Text: {n:,} distinct values, {words:.1f} words on average.")
