@@ -97,9 +97,9 @@ def facts_of_entry(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def table_of_entry(data: Path, entry: dict[str, Any]) -> pl.DataFrame:
-    """A table as text, without its columns that identify rows or leak the target."""
+    """The rows of a table that have a target as text, without the columns that identify rows or leak the target."""
     table = pl.read_csv(data / entry["file"], separator=entry["separator"], infer_schema=False)
-    return table.drop(entry["leak_or_id_columns"])
+    return table.filter(pl.col(entry["target"]).is_not_null()).drop(entry["leak_or_id_columns"])
 
 
 def results_in(file: Path) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ Float64 = npt.NDArray[np.float64]
 
 MOST_NUMBERS = 4
 """Numbers of a text that are features, from its beginning on; the last number may be another."""
-_LEAST_WITH, _LEAST_WITH_MORE = 0.5, 0.05
+_LEAST_WITH, _LEAST_WITH_MORE = 0.75, 0.05
 _MAX_CHARACTERS = 1_000
 _DASH = r"([\p{L}\d)])(?:[-–—]|\s+[-–—]\s+)"
 """A dash that is no sign, because a letter or a digit is before it."""
