@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 
@@ -170,7 +170,7 @@ def _core_value(cell: Cell, form: NumberFormat) -> float | None:
         return None
     if cell.fraction is not None and not is_rating(form.unit or ""):
         return cell.fraction
-    if re.fullmatch(_number_pattern(form), cell.core):
+    if re.fullmatch(_number_pattern(form), cell.core) or re.fullmatch("[0-9]+", cell.core):
         text = cell.core.replace(form.thousands, "") if form.thousands is not None else cell.core
         return float(text.replace(form.decimal, "."))
     # The other decimal mark, where it cannot be a thousands separator.
@@ -275,11 +275,16 @@ def number_format(uniques: pl.Series, counts: pl.Series) -> tuple[NumberFormat, 
         form = NumberFormat(decimal, thousands, unit)
         if _rewrite(uniques.head(_FORMAT_SAMPLE), form).count() < len(uniques.head(_FORMAT_SAMPLE)) / 2:
             continue
-        # Include plain values: a long number without separators contradicts a thousands separator.
-        part = share(_rewrite(uniques, form).is_not_null(), counts, total)
+        part = share(_parse_grouped(uniques, form).is_not_null(), counts, total)
         if part > best_share:
             best, best_share = form, part
-    return best, parse_numbers(uniques, best), best_share
+    return best, _parse_grouped(uniques, best), best_share
+
+
+def _parse_grouped(texts: pl.Series, form: NumberFormat) -> pl.Series:
+    """Parse numbers some of which may lack the thousands separator of the others."""
+    numbers = parse_numbers(texts, form)
+    return numbers if form.thousands is None else numbers.fill_null(parse_numbers(texts, replace(form, thousands=None)))
 
 
 def _unit(texts: pl.Series) -> str | None:

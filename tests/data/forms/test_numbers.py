@@ -274,6 +274,30 @@ def test_a_cell_of_another_column_does_not_change_the_kind():
     assert typed["x mark"].drop_nulls().unique().to_list() == ["Varies with device"]
 
 
+@pytest.mark.parametrize("n", [60, 3000])
+@pytest.mark.parametrize(
+    ("grouped", "plain"),
+    [
+        (lambda x: f"{x:,.0f}", lambda x: f"{x:.0f}"),
+        (lambda x: f"${x:,.2f}", lambda x: f"${x:.0f}"),
+        (lambda x: f"{x:,.0f} km", lambda x: f"{x:.0f} km"),
+        (lambda x: f"{x:,.0f}".replace(",", " "), lambda x: f"{x:.0f}"),
+        (lambda x: f"{x:,.0f}".replace(",", ".") + ",00", lambda x: f"{x:.0f},00"),
+    ],
+)
+def test_some_numbers_lack_the_thousands_separator_of_the_others(grouped: Spell, plain: Spell, n: int):
+    chance = random.Random(8)
+    numbers = [float(chance.randrange(1000, 3_000_000)) for _ in range(n)]
+    spellings = [[(plain if i % every == 0 else grouped)(x) for i, x in enumerate(numbers)] for every in (9, n + 1)]
+    for cells in spellings:
+        frame, schema = schema_of(cells)
+        assert schema.column("x").kind == "numeric"
+        assert typed_frame(frame, schema)["x"].to_list() == numbers
+        # New rows may be spelled in the other way.
+        new = frame.with_columns(x=pl.Series([plain(x) for x in numbers]))
+        assert typed_frame(new, schema)["x"].to_list() == numbers
+
+
 def test_columns_of_earlier_versions_are_read_as_before():
     texts = pl.Series(["1.5", "<2", "3*", "4 kg", "5K", "٦", "7-"])
     assert parse_numbers(texts, NumberFormat()).to_list() == [1.5, *[None] * 6]
