@@ -44,6 +44,8 @@ SAME_TABLE = {
     "plain": PLAIN,
     "crlf": PLAIN.replace("\n", "\r\n"),
     "cr only": PLAIN.replace("\n", "\r"),
+    "cr, and a last lf": PLAIN.rstrip("\n").replace("\n", "\r") + "\n",
+    "cr, and a last crlf": PLAIN.rstrip("\n").replace("\n", "\r") + "\r\n",
     "no newline at the end": PLAIN.rstrip("\n"),
     "blank lines": PLAIN.replace("\n", "\n\n"),
     "blank lines at the start": "\n\n" + PLAIN,

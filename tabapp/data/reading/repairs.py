@@ -30,8 +30,10 @@ _COMMA_NUMBER = r"^\s*[+-]?(\d{1,3}(\.\d{3})+|\d+)?,\d+\s*$|^\s*[+-]?\d{1,3}(\.\
 
 def clean_bytes(data: bytes, warnings: list[DataWarning]) -> bytes:
     """Convert line ends for polars; remove NUL bytes, byte order marks of joined files, and the Ctrl+Z that ended a file in DOS."""
-    if b"\r" in data and b"\n" not in data:
-        data = data.replace(b"\r", b"\n")
+    first = data.find(b"\n")
+    if b"\r" in data[: max(0, first - 1) if first >= 0 else None] and data.count(b"\r") > 2 * data.count(b"\n"):
+        # Lines of old Macintosh programs, of which another program may have ended the last one.
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     joined = b"\n" + _MARK
     for unwanted, kept, what in ((b"\0", b"", "NUL characters"), (joined, b"\n", "byte order marks inside")):
         if (count := data.count(unwanted)) > 0:
