@@ -34,6 +34,8 @@ MINIMUM_ROWS = 20
 MAX_SEARCHED = 500
 """Columns of a short table that are searched for units, dates and times of day; only very wide tables have more."""
 _MOST_NAMED = 8
+_MOST_WITH_TEXTS = 20
+"""Categories whose texts are features, too: each makes about 15 features."""
 
 
 def infer_schema(
@@ -88,7 +90,7 @@ def infer_schema(
     is_unsure = bool(values[target].missing_spellings or values[target].kept)
     counted = _count(frame[target], declared, stored, is_target=True) if is_unsure else values[target]
     columns, goal = _with_target(columns, values, counted, kinds, stored, task, positive)
-    columns = [_with_label(column, labels.get(column.name)) for column in columns]
+    columns = [_with_label(column, labels.get(column.name)) for column in _with_texts(columns)]
     copies = _copies(columns, values, target)
     columns = [_ignore_copy(column, copies.get(column.name), target) for column in columns]
     _check_roles(columns)
@@ -293,6 +295,19 @@ def _unused(declared: Declarations, judged: Sequence[tuple[Values, Column]], tar
             action="ignored; check the spelling of the text and of the column",
         )
         for name, text in declared.unused(null, kept)
+    ]
+
+
+def _with_texts(columns: Sequence[Column]) -> list[Column]:
+    """The columns with the texts of at most `_MOST_WITH_TEXTS` features, those with the most levels, and with what is said of it."""
+    candidates = (column for column in columns if column.learns_texts and column.role == "feature")
+    found = sorted(candidates, key=lambda column: -column.unique)
+    kept = {column.name for column in found[:_MOST_WITH_TEXTS]}
+    return [
+        msgspec.structs.replace(column, reason=f"{column.reason} Its texts are features, too.")
+        if column.name in kept
+        else msgspec.structs.replace(column, learns_texts=False)
+        for column in columns
     ]
 
 

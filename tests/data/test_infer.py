@@ -388,6 +388,12 @@ def test_models_learn_from_the_texts_of_rare_categories_with_digits(
     assert not infer_schema(table, target="y", kinds={"level": "categorical"}).column("level").learns_texts
 
 
+def test_the_texts_of_at_most_twenty_categories_are_features() -> None:
+    codes = {f"code{k}": [f"{k}/{i % (20 + k)}" for i in range(300)] for k in range(26)}
+    schema = infer_schema(frame(**codes), target="code25")
+    assert [column.name for column in schema.columns if column.learns_texts] == [f"code{k}" for k in range(5, 25)]
+
+
 @pytest.mark.parametrize(
     ("spell", "kind"),
     [

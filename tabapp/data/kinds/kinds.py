@@ -53,9 +53,8 @@ def judge(
     if forced is not None:
         return _forced(values, forced)
     column = _judge(values, stored, search=search)
-    if column.kind != "categorical" or not _has_rare_composites(values):
-        return column
-    return msgspec.structs.replace(column, learns_texts=True, reason=f"{column.reason} Its texts are features, too.")
+    learns_texts = column.kind == "categorical" and _has_rare_composites(values)
+    return msgspec.structs.replace(column, learns_texts=True) if learns_texts else column
 
 
 def _judge(values: Values, stored: StoredType | None, *, search: bool) -> Column:
