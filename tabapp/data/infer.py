@@ -299,7 +299,7 @@ def _unused(declared: Declarations, judged: Sequence[tuple[Values, Column]], tar
 
 
 def _with_texts(columns: Sequence[Column]) -> list[Column]:
-    """The columns with the texts of at most `_MOST_WITH_TEXTS` features, those with the most levels, and with what is said of it."""
+    """The columns with the texts of at most `_MOST_WITH_TEXTS` features, those with the most levels, which their reasons name."""
     candidates = (column for column in columns if column.learns_texts and column.role == "feature")
     found = sorted(candidates, key=lambda column: -column.unique)
     kept = {column.name for column in found[:_MOST_WITH_TEXTS]}
