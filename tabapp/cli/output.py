@@ -140,7 +140,7 @@ class TableWriter:
 
     def _joined(self) -> Path:
         """All parts as one file."""
-        from tabapp.data.reading.table_files import scan_parts
+        from tabapp.data.columnar.table_files import scan_parts
 
         made = Path(self._folder.name) / "table"
         parts = scan_parts(self._parts)

@@ -12,12 +12,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tabapp.data.columnar.arrow_sizes import unreadable_columns
+from tabapp.data.columnar.parquet_sizes import row_groups
 from tabapp.data.infer import infer_schema
 from tabapp.data.plain import left_out
 from tabapp.data.profile import schema_with_warnings
 from tabapp.data.reading import columnar
-from tabapp.data.reading.arrow_sizes import unreadable_columns
-from tabapp.data.reading.parquet_sizes import row_groups
 from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.reading.stream import read_parts
 from tabapp.data.stored import as_text

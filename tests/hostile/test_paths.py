@@ -140,7 +140,7 @@ def test_a_run_refuses_what_it_cannot_record(tmp_path, field):
 
 
 def test_polars_never_receives_a_path():
-    """`tabapp.data.reading.table_files` alone opens files for Polars, which takes brackets in a path for a pattern."""
+    """`tabapp.data.columnar.table_files` alone opens files for Polars, which takes brackets in a path for a pattern."""
     found: list[str] = []
     for source in sorted([*ROOT.glob("tabapp/**/*.py"), *ROOT.glob("plugins/**/*.py")]):
         if source.name == "table_files.py":

@@ -10,8 +10,8 @@ import pytest
 
 from tabapp.cli.main import run_command_line
 from tabapp.data import limits as data_limits
+from tabapp.data.columnar.parquet_sizes import row_groups
 from tabapp.data.reading import records
-from tabapp.data.reading.parquet_sizes import row_groups
 from tabapp.data.reading.read import ReadOptions, read_table
 from tabapp.data.reading.stream import read_parts
 from tabapp.errors import DataError, ExitCode, TooLargeError

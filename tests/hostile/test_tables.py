@@ -16,8 +16,8 @@ import pytest
 from backports import zstd
 
 from tabapp.cli.main import run_command_line
+from tabapp.data.columnar.arrow_sizes import claimed_bytes
 from tabapp.data.reading import decode
-from tabapp.data.reading.arrow_sizes import claimed_bytes
 from tabapp.data.reading.dialect import unique_names
 from tabapp.data.reading.head import first_rows
 from tabapp.data.reading.read import ReadOptions, read_table

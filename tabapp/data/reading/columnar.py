@@ -13,13 +13,13 @@ import polars as pl
 from polars import selectors
 from polars.exceptions import PolarsError
 
+from tabapp.data.columnar import table_files
+from tabapp.data.columnar.arrow_sizes import claimed_bytes, unreadable_columns
+from tabapp.data.columnar.parquet_sizes import Chunk, RowGroup, row_groups
 from tabapp.data.columns import renamed_as_in_training
 from tabapp.data.limits import CELL, MemoryLimit, panics_as_errors
 from tabapp.data.plain import left_out, plain_frame, warnings_of_new_rows
-from tabapp.data.reading import table_files
-from tabapp.data.reading.arrow_sizes import claimed_bytes, unreadable_columns
 from tabapp.data.reading.dialect import MAX_COLUMNS, Dialect, unique_names
-from tabapp.data.reading.parquet_sizes import Chunk, RowGroup, row_groups
 from tabapp.data.reading.repairs import warn_about_header
 from tabapp.data.schema import Column, DataWarning
 from tabapp.data.stored import StoredType, as_text, stored_types

@@ -11,16 +11,9 @@ from dataclasses import dataclass, replace
 
 from tabapp.data.reading.headers import Header, are_units, judge_header
 from tabapp.data.reading.known import NOTHING, Known
-from tabapp.data.reading.layouts import (
-    Layout,
-    find_aligned,
-    find_arff,
-    find_doubled,
-    find_drawn,
-    find_loose_quotes,
-    find_pairs,
-    find_single_quotes,
-)
+from tabapp.data.reading.layout import Layout
+from tabapp.data.reading.layouts import find_aligned, find_arff, find_doubled, find_drawn, find_pairs
+from tabapp.data.reading.quotes import find_loose_quotes, find_single_quotes
 
 DELIMITERS = (",", ";", "\t", "|")
 

@@ -1,22 +1,17 @@
-"""Tables that are written for people, or by other rules than CSV: drawn with bars, aligned with spaces, in single quotes.
-
-Their lines are rewritten as CSV, one line for each, so that everything after the layout is the same for all tables. A line
-that holds no cells, such as a ruler, becomes blank.
-"""
+"""Tables that are written for people, or by other programs: drawn with bars, aligned with spaces, ARFF, doubled delimiters."""
 
 from __future__ import annotations
 
 import csv
-import io
 import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
 
 from tabapp.data.reading.known import Known
+from tabapp.data.reading.layout import Layout
 from tabapp.data.reading.looks import looks_of
+from tabapp.data.reading.quotes import requoted, unescaped
 from tabapp.data.reading.remarks import is_row_count
 from tabapp.errors import DataError
 
@@ -31,68 +26,8 @@ _PREAMBLE = 20
 _LONGEST_LINE = 4_000
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.|"")*)"(?=\s|$)|(\S+)')
 _GAP = re.compile(r"\s{2,}|\t")
-_QUOTED = re.compile(r"'(?<=[\n,;\t| ]')((?:[^'\n\\]|\\.|'')*)'(?=[ ]*[,;\t|\r\n])")
-_ESCAPED = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
 _ARFF = re.compile(r"(\s|%[^\n]*\n)*@relation\b", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""(?i)\s*@attribute\s+(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s{]+))""")
-
-
-@dataclass
-class Rewritten:
-    """A text as CSV.
-
-    Attributes:
-        dropped: lines that are no part of a drawn table.
-        rulers: number of lines of dashes.
-    """
-
-    data: bytes
-    dropped: list[str] = field(default_factory=list[str])
-    rulers: int = 0
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How lines are split.
-
-    Attributes:
-        found: a sentence for the user.
-        action: what is done.
-        shown: the delimiter that is reported.
-        cells: the cells of a line: none for a ruler, and None for a line that is outside of the table.
-        whole: rewrites a text whose records may have several lines, instead of `cells`.
-        delimiter: of the text after rewriting.
-    """
-
-    found: str
-    action: str
-    shown: str
-    cells: Callable[[str], list[str] | None] = lambda line: [line]
-    whole: Callable[[str], str] | None = None
-    delimiter: str = ","
-
-    def rewrite(self, data: bytes) -> Rewritten:
-        """A text in this layout as CSV with the same number of lines."""
-        text = data.decode("utf-8", "replace")
-        if self.whole is not None:
-            return Rewritten(self.whole(text).encode())
-        done = Rewritten(b"")
-        out = io.StringIO(newline="")
-        writer = csv.writer(out, lineterminator="\n")
-        lines = text.split("\n")
-        for number, line in enumerate(lines):
-            cells = self.cells(line.rstrip("\r")) if line.strip() else []
-            if cells:
-                writer.writerow(cells)
-                continue
-            if number < len(lines) - 1:
-                out.write("\n")
-            if cells is None:
-                done.dropped.append(line.strip())
-            elif line.strip():
-                done.rulers += 1
-        done.data = out.getvalue().encode()
-        return done
 
 
 def find_arff(text: str) -> Layout | None:
@@ -114,14 +49,14 @@ def _from_arff(text: str) -> str:
     for number, line in enumerate(lines):
         attribute = _ATTRIBUTE.match(line)
         if attribute is not None:
-            names.append(_unescaped(attribute[1] or attribute[2] or attribute[3]))
+            names.append(unescaped(attribute[1] or attribute[2] or attribute[3]))
         lines[number] = ""
         if re.match(r"\s*@data\b", line, re.IGNORECASE):
             lines[number] = ",".join('"' + name.replace('"', '""') + '"' for name in names)
             rows = ["" if row.lstrip().startswith("%") else row for row in lines[number + 1 :]]
             if any(row.lstrip().startswith("{") for row in rows):
                 raise DataError("The ARFF file is sparse: its rows are in braces. Save it as CSV.")
-            return "\n".join([*lines[: number + 1], _requoted("\n".join(rows), ",")])
+            return "\n".join([*lines[: number + 1], requoted("\n".join(rows), ",")])
     return "\n".join(lines)
 
 
@@ -218,7 +153,7 @@ def _of_width(line: str, split: Callable[[str], list[str]], width: int) -> list[
 
 
 def _words(line: str) -> list[str]:
-    return [_unescaped(word[1]) if word[2] is None else word[2] for word in _TOKEN.finditer(line.strip())]
+    return [unescaped(word[1]) if word[2] is None else word[2] for word in _TOKEN.finditer(line.strip())]
 
 
 def _texts(line: str) -> list[str]:
@@ -289,123 +224,6 @@ def _placed(line: str, gaps: Sequence[tuple[int, int]]) -> list[str]:
         cells.append(line[start:blank].strip())
         start = blank
     return [*cells, line[start:].strip()] if not is_row_count(line) else [line.strip()]
-
-
-def find_single_quotes(text: str, delimiters: Sequence[str], known: Known) -> Layout | None:
-    """Texts in single quotes, as ARFF tools write them; None unless a quoted text needs its quotes, or is known without them."""
-    needed = [match for match in _QUOTED.finditer(text) if any(c in " ,;\t|\\'" for c in match[1])]
-    if len(needed) < (1 if known else 2):
-        return None
-    before = {text[: match.start()].rstrip(" ")[-1:] for match in needed[:_TOP]}
-    best: tuple[tuple[float, int], str] | None = None
-    for delimiter in delimiters:
-        if not before & {delimiter, "\n"}:
-            continue
-        mark = "\2"
-        try:
-            rows = list(csv.reader(io.StringIO(_requoted(text, delimiter, mark), newline=""), delimiter=delimiter))
-        except csv.Error:
-            # A text of more than 128 KiB.
-            continue
-        rows = [row for row in rows if any(cell.strip() for cell in row)]
-        width, count = Counter(map(len, rows)).most_common(1)[0] if rows else (1, 0)
-        if width < 2 or not _are_quoted([row for row in rows[1:] if len(row) == width], delimiter, mark, known):
-            continue
-        rank = (count / len(rows), width)
-        if best is None or rank > best[0]:
-            best = rank, delimiter
-    if best is None:
-        return None
-    delimiter = best[1]
-    return Layout(
-        "Texts are in single quotes.",
-        "quotes removed",
-        delimiter,
-        whole=lambda text: _requoted(text, delimiter),
-        delimiter=delimiter,
-    )
-
-
-def _are_quoted(rows: Sequence[Sequence[str]], delimiter: str, mark: str, known: Known) -> bool:
-    needed = 0
-    for column in zip(*rows, strict=True):
-        quoted = [cell[1:] for cell in column if cell.startswith(mark)]
-        if not quoted:
-            continue
-        if any(" " in cell.strip() for cell in column if not cell.startswith(mark)):
-            return False
-        if any(f"'{cell}'" in known.texts for cell in quoted):
-            return False
-        needed += sum(any(c in " '\\\n" or c == delimiter for c in cell) for cell in quoted)
-    return needed > (0 if known else 1)
-
-
-def _requoted(text: str, delimiter: str, mark: str = "") -> str:
-    """A text with double quotes where it has single ones."""
-    d = re.escape(delimiter)
-    fields = re.compile(
-        rf"""[^\S\n{d}]*(?:("(?:[^"]|"")*")|'((?:[^'\\]|\\.|'')*)'(?=\s*(?:{d}|\n|\Z))|([^{d}\n]*))([^\S\n{d}]*(?:{d}|\n|\Z)|)""",
-        re.DOTALL,
-    )
-
-    def replace(match: re.Match[str]) -> str:
-        if match[2] is None:
-            return match[0]
-        content = mark + _unescaped(match[2])
-        if mark or any(c in '"\n\r' or c == delimiter for c in content):
-            content = '"' + content.replace('"', '""') + '"'
-        return content + match[4]
-
-    return fields.sub(replace, text)
-
-
-def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda match: match[1] or match[0][0], text)
-
-
-def find_loose_quotes(text: str, delimiters: Sequence[str], known: Known) -> Layout | None:
-    """Texts in double quotes against RFC 4180: after spaces, or with quotes after a backslash; None if there are none."""
-    fewest = 1 if known else 2
-    for delimiter in delimiters if '"' in text else ():
-        d = re.escape(delimiter)
-        n_spaced = len(re.findall(rf'(?:^|{d})[^\S\n{d}]+"', text, re.MULTILINE))
-        n_escaped = len(re.findall(rf'\\"(?![^\S\n{d}]*(?:{d}|\n|\Z))', text))
-        rewrite = partial(_with_tight_quotes, delimiter=delimiter, escaped=n_escaped >= fewest)
-        if max(n_spaced, n_escaped) < fewest or not _splits_better(text, rewrite(text), delimiter):
-            continue
-        found = "Quotes in texts follow a backslash." if n_escaped >= fewest else "Texts in quotes are after spaces."
-        return Layout(found, "read as quotes of CSV", delimiter, whole=rewrite, delimiter=delimiter)
-    return None
-
-
-def _with_tight_quotes(text: str, delimiter: str, *, escaped: bool) -> str:
-    d = re.escape(delimiter)
-    content = r'(?:[^"\\]|\\.|"")*' if escaped else r'(?:[^"]|"")*'
-    fields = re.compile(rf'(?<![^\n{d}])[^\S\n{d}]*"({content})"(?=[^\S\n{d}]*(?:{d}|\r?\n|\Z))', re.DOTALL)
-
-    def replace(match: re.Match[str]) -> str:
-        inner = re.sub(r'\\(["\\])', lambda pair: pair[1] * (1 + (pair[1] == '"')), match[1]) if escaped else match[1]
-        return f'"{inner}"'
-
-    return fields.sub(replace, text)
-
-
-def _splits_better(text: str, rewritten: str, delimiter: str) -> bool:
-    """Whether more lines have the same number of fields, or as many lines and no field begins with a quote or has one after a
-    backslash."""
-
-    def rank(each: str) -> tuple[float, float]:
-        try:
-            rows = [
-                row for row in csv.reader(io.StringIO(each, newline=""), delimiter=delimiter) if "".join(row).strip()
-            ]
-        except csv.Error:
-            return 0.0, 0.0
-        width, count = Counter(map(len, rows)).most_common(1)[0] if rows else (1, 0)
-        loose = sum(cell.lstrip().startswith('"') or "\\" in cell for row in rows for cell in row)
-        return (count / len(rows) if width > 1 else 0.0), -loose
-
-    return rank(rewritten) > rank(text)
 
 
 def find_doubled(records: Sequence[Sequence[str]], text: str, delimiter: str) -> Layout | None:

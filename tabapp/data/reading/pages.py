@@ -12,8 +12,8 @@ import numpy.typing as npt
 import polars as pl
 from polars.exceptions import PolarsError
 
+from tabapp.data.columnar import table_files
 from tabapp.data.columns import exact_column
-from tabapp.data.reading import table_files
 from tabapp.data.reading.read import ReadOptions, read_table
 
 SLICE_ROWS = 65_536

@@ -13,10 +13,11 @@ from typing import IO, cast
 
 import polars as pl
 
+from tabapp.data.columnar import table_files
+from tabapp.data.columnar.parquet_sizes import RowGroup
 from tabapp.data.columns import renamed_as_in_training
 from tabapp.data.limits import CELL, MemoryLimit, memory_limit
 from tabapp.data.reading import decode as decoding
-from tabapp.data.reading import table_files
 from tabapp.data.reading.columnar import (
     Layout,
     StoredSize,
@@ -34,7 +35,6 @@ from tabapp.data.reading.footers import drop_footers
 from tabapp.data.reading.foreign import reject_other_texts
 from tabapp.data.reading.json_lines import is_json_array, is_json_lines
 from tabapp.data.reading.known import Known
-from tabapp.data.reading.parquet_sizes import RowGroup
 from tabapp.data.reading.read import ReadOptions, decimal_option, delimiter_option, require_header
 from tabapp.data.reading.records import parse_rows
 from tabapp.data.reading.repairs import (

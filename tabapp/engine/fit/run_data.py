@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp import files
-from tabapp.data.reading import table_files
+from tabapp.data.columnar import table_files
 from tabapp.data.schema import Schema
 from tabapp.data.split import early_stopping_rows
 from tabapp.engine.fit.numbering import ScoredRows, UsableRows

@@ -23,9 +23,9 @@ import numpy as np
 import polars as pl
 
 from tabapp import files, metrics
+from tabapp.data.columnar import table_files
+from tabapp.data.columnar.arrow_sizes import claimed_bytes
 from tabapp.data.limits import memory_limit
-from tabapp.data.reading import table_files
-from tabapp.data.reading.arrow_sizes import claimed_bytes
 from tabapp.data.reading.read import Reading
 from tabapp.data.schema import Schema
 from tabapp.data.schema_checks import schema_problem

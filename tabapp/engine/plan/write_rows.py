@@ -14,10 +14,10 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp import files
+from tabapp.data.columnar import table_files
 from tabapp.data.columns import column_of
 from tabapp.data.duplicates import groups_of_equal_rows
 from tabapp.data.other_targets import encoded, learnable
-from tabapp.data.reading import table_files
 from tabapp.data.reading.read import Reading
 from tabapp.data.schema import Column, Schema
 from tabapp.data.split import Folds, make_folds, make_holdout, second_folds
