@@ -316,11 +316,7 @@ class FeaturePreparer:
 
 def _agree(spec: FeatureSpec, derived: FeatureSpec) -> bool:
     """Whether two specs describe the same columns. Older versions may have named them differently."""
-    same = (spec.cardinalities, spec.sources, spec.partners) == (
-        derived.cardinalities,
-        derived.sources,
-        derived.partners,
-    )
+    same = all(getattr(spec, each) == getattr(derived, each) for each in ("cardinalities", "sources", "partners"))
     names = (*spec.numeric, *spec.categorical)
     return same and len(spec.numeric) == len(derived.numeric) and len(set(names)) == len(names) == len(spec.sources)
 
