@@ -63,7 +63,8 @@ def test_every_way_predicts_the_same(task, kind, tmp_path):
     assert any("more" in str(each.message) for each in warned)
     assert_same(pl.DataFrame({"prediction": values}), expected.select("prediction"), tolerance)
     if task != "regression":
-        probabilities = in_python.predict_proba(rows)
+        with pytest.warns(UserWarning, match="far outside of the training range"):
+            probabilities = in_python.predict_proba(rows)
         named = probabilities.rename({name: f"probability_{name}" for name in probabilities.columns})
         assert_same(named, expected.drop("prediction"), tolerance)
 
