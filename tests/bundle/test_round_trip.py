@@ -58,7 +58,7 @@ def test_every_way_predicts_the_same(task, kind, tmp_path):
     for name in ("shuffled.csv", "rows.parquet", "rows.arrow"):
         assert_same(predicted(bundle, tmp_path / name, tmp_path / "found.parquet"), expected, tolerance)
     in_python = tabapp.load(bundle)
-    with pytest.warns(UserWarning) as warned:
+    with pytest.warns(UserWarning, match=".") as warned:
         values = in_python.predict(typed)
     assert any("more" in str(each.message) for each in warned)
     assert_same(pl.DataFrame({"prediction": values}), expected.select("prediction"), tolerance)
