@@ -303,9 +303,9 @@ def _known_afterwards(scores: Mapping[str, tuple[float, str]], target: str, know
 
 
 def _in_most(words: Sequence[set[str]]) -> set[str]:
-    """The words that are in most names, as in V1, V2, V3, where they say nothing of a column."""
+    """The words that are in most names and in at least three, as in V1, V2, V3, where they say nothing of a column."""
     counts = Counter(word for each in words for word in each)
-    return {word for word, count in counts.items() if count > len(words) / 2}
+    return {word for word, count in counts.items() if count > max(2, len(words) / 2)}
 
 
 def _after_target(columns: Sequence[Column], target: str, known: Mapping[str, str]) -> dict[str, str]:

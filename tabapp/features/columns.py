@@ -14,7 +14,7 @@ from tabapp.data.forms.numbers import NumberFormat
 from tabapp.data.kinds.booleans import false_and_true
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN
 from tabapp.features.shift import LARGEST
-from tabapp.features.text_numbers import find_numbers, read_numbers
+from tabapp.features.text_numbers import find_inner_numbers, read_inner_numbers
 
 Float64 = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
@@ -138,7 +138,7 @@ class TextStep(msgspec.Struct, frozen=True, tag="text", forbid_unknown_fields=Tr
     @classmethod
     def fit(cls, column: str, values: pl.Series, dimensions: int) -> TextStep:
         """Find the numbers inside texts."""
-        n_numbers, last, form = find_numbers(values)
+        n_numbers, last, form = find_inner_numbers(values)
         return cls(column, dimensions, n_numbers, last, form.decimal, form.thousands)
 
     def names(self) -> list[str]:
@@ -162,7 +162,7 @@ class TextStep(msgspec.Struct, frozen=True, tag="text", forbid_unknown_fields=Tr
         if not self.n_numbers:
             return style
         form = NumberFormat(self.decimal, self.thousands)
-        return np.concatenate([style, read_numbers(values, self.n_numbers, self.last_number, form)], axis=1)
+        return np.concatenate([style, read_inner_numbers(values, self.n_numbers, self.last_number, form)], axis=1)
 
 
 class CategoricalStep(msgspec.Struct, frozen=True, tag="categorical", forbid_unknown_fields=True):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Float32 = npt.NDArray[np.float32]
 
 N_HASHES = 2**13
-_MAX_CHARACTERS = 1_000
+MAX_CHARACTERS = 1_000
 """Longer texts are truncated, so that one very large cell does not slow down a run."""
 _MAX_FIT_TEXTS = 20_000
 
@@ -104,7 +104,7 @@ def _hash(texts: pl.Series) -> csr_matrix:
         norm=None,  # pyright: ignore[reportArgumentType]
         dtype=np.float32,  # pyright: ignore[reportArgumentType]
     )
-    return csr_matrix(vectorizer.transform(texts.str.slice(0, _MAX_CHARACTERS).to_list()))
+    return csr_matrix(vectorizer.transform(texts.str.slice(0, MAX_CHARACTERS).to_list()))
 
 
 def _weigh(counts: csr_matrix, idf: Float32) -> csr_matrix:

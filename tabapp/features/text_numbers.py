@@ -8,19 +8,20 @@ import polars as pl
 
 from tabapp.data.forms.numbers import NumberFormat, number_format, parse_numbers
 from tabapp.features.shift import LARGEST
+from tabapp.features.text import MAX_CHARACTERS
 
 Float64 = npt.NDArray[np.float64]
 
 MOST_NUMBERS = 4
 """Numbers of a text that are features, from its beginning on; the last number may be another."""
 _LEAST_WITH, _LEAST_WITH_MORE = 0.75, 0.05
-_MAX_CHARACTERS = 1_000
+"""Shares of the texts that have so many numbers, and that have more."""
 _DASH = r"([\p{L}\d)])(?:[-–—]|\s+[-–—]\s+)"
 """A dash that is no sign, because a letter or a digit is before it."""
 _NUMBER = r"[-−]?\d(?:[\d.,]*\d)?"
 
 
-def find_numbers(texts: pl.Series) -> tuple[int, bool, NumberFormat]:
+def find_inner_numbers(texts: pl.Series) -> tuple[int, bool, NumberFormat]:
     """How many numbers most of the texts have, whether the last number is worth a feature of its own, and how they are written."""
     lists = _numbers_of(texts.drop_nulls())
     if not len(lists):
@@ -34,8 +35,8 @@ def find_numbers(texts: pl.Series) -> tuple[int, bool, NumberFormat]:
     return most, bool((n_numbers > most).mean() >= _LEAST_WITH_MORE), NumberFormat(form.decimal, form.thousands)
 
 
-def read_numbers(texts: pl.Series, n_numbers: int, last: bool, form: NumberFormat) -> Float64:
-    """(rows, numbers) float64: the first numbers of each text, and its last one; NaN where there is none."""
+def read_inner_numbers(texts: pl.Series, n_numbers: int, last: bool, form: NumberFormat) -> Float64:
+    """The first numbers of each text, and its last one if `last`: (rows, `n_numbers` + `last`) float64, NaN where there is none."""
     lists = _numbers_of(texts)
     read = [lists.list.get(place, null_on_oob=True) for place in range(n_numbers)]
     read += [lists.list.last()] * last
@@ -45,4 +46,4 @@ def read_numbers(texts: pl.Series, n_numbers: int, last: bool, form: NumberForma
 
 def _numbers_of(texts: pl.Series) -> pl.Series:
     """The numbers of each text, as texts."""
-    return texts.str.slice(0, _MAX_CHARACTERS).str.replace_all(_DASH, "${1} ").str.extract_all(_NUMBER)
+    return texts.str.slice(0, MAX_CHARACTERS).str.replace_all(_DASH, "${1} ").str.extract_all(_NUMBER)

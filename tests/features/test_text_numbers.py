@@ -7,14 +7,14 @@ import polars as pl
 import pytest
 
 from tabapp.features.columns import TextStep
-from tabapp.features.text_numbers import find_numbers, read_numbers
+from tabapp.features.text_numbers import find_inner_numbers, read_inner_numbers
 
 NAN = float("nan")
 
 
 def found(*texts: str | None) -> list[list[float]]:
     series = pl.Series("t", texts, dtype=pl.String)
-    return read_numbers(series, *find_numbers(series)).tolist()
+    return read_inner_numbers(series, *find_inner_numbers(series)).tolist()
 
 
 @pytest.mark.parametrize(
@@ -37,16 +37,16 @@ def test_numbers_of_texts(texts: tuple[str | None, ...], numbers: list[list[floa
 
 def test_the_last_number_is_a_feature_where_some_texts_have_more() -> None:
     texts = pl.Series(["1.5 VX (2014)", "Swift VDI 2016", "2.0 D4D 5 doors 2002"] * 20)
-    most, last, form = find_numbers(texts)
+    most, last, form = find_inner_numbers(texts)
     assert (most, last) == (1, True)
-    assert read_numbers(texts, most, last, form)[:3, -1].tolist() == [2014, 2016, 2002]
+    assert read_inner_numbers(texts, most, last, form)[:3, -1].tolist() == [2014, 2016, 2002]
 
 
 def test_texts_without_numbers_and_long_texts() -> None:
-    assert find_numbers(pl.Series(["a", "b 1", "c"]))[0] == 0
-    assert find_numbers(pl.Series([None, None], dtype=pl.String))[0] == 0
-    assert find_numbers(pl.Series(["x" * 2_000 + " 7"] * 9))[0] == 0
-    assert find_numbers(pl.Series([" ".join(map(str, range(90)))] * 9))[:2] == (4, True)
+    assert find_inner_numbers(pl.Series(["a", "b 1", "c"]))[0] == 0
+    assert find_inner_numbers(pl.Series([None, None], dtype=pl.String))[0] == 0
+    assert find_inner_numbers(pl.Series(["x" * 2_000 + " 7"] * 9))[0] == 0
+    assert find_inner_numbers(pl.Series([" ".join(map(str, range(90)))] * 9))[:2] == (4, True)
 
 
 def test_large_numbers_fit_into_single_precision() -> None:

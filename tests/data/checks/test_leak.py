@@ -122,3 +122,5 @@ def test_a_word_that_most_names_have_says_nothing_of_a_column() -> None:
     assert not found("leak", value_1=near, **noise, target="value_9", value_9=CLASSES)
     others = {name.replace("value", "x"): column for name, column in noise.items()}
     assert set(found("leak", value_1=near, **others, target="value_9", value_9=CLASSES)) == {"value_1"}
+    # A single feature is not the habit of a table.
+    assert set(found("leak", value_1=near, target="value_9", value_9=CLASSES)) == {"value_1"}
