@@ -161,6 +161,52 @@ def test_western_encoding_is_detected_with_a_warning(tmp_path: Path) -> None:
     assert "caf" in warning.message
 
 
+@pytest.mark.parametrize(
+    ("encoding", "cells"),
+    [
+        ("mac-roman", ["Montréal", "Québec", "Trump’s", "Zürich"]),
+        ("cp1250", ["Wrocław", "Gdańsk", "Częstochowa", "Łódź", "żółty"]),
+        ("cp1251", ["Москва", "Казань", "мужской", "женский"]),
+        ("koi8-r", ["Москва", "Казань", "мужской", "женский"]),
+        ("cp1253", ["Αθήνα", "Θεσσαλονίκη", "κόκκινο", "γυναίκα"]),
+        ("cp1254", ["Diyarbakır", "Eskişehir", "Muğla", "yeşil"]),
+        ("gb18030", ["北京", "上海", "成都市", "优秀"]),
+        ("big5hkscs", ["臺北", "高雄", "新竹市", "優秀"]),
+        ("cp932", ["東京", "名古屋市", "はい", "トヨタ"]),
+        ("cp949", ["서울", "부산", "여자", "빨강"]),
+    ],
+)
+def test_other_encodings_are_detected(tmp_path: Path, encoding: str, cells: list[str]) -> None:
+    text = "id,city,price\n" + "".join(f"{i},{cells[i % len(cells)]},{i}.5\n" for i in range(40))
+    reading = read_table(written(tmp_path, text.encode(encoding)))
+    assert reading.encoding == encoding
+    assert reading.frame["city"].unique().sort().to_list() == sorted(cells)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["£5", "€6", "½", "20 °C"],
+        ["“quoted”", "it’s", "a…", "5–7"],
+        ["Ångström", "Þór", "Æsir", "Ørsted", "naïve", "ÉCOLE", "été"],
+    ],
+)
+def test_western_texts_are_read_as_cp1252(tmp_path: Path, cells: list[str]) -> None:
+    text = "id,note\n" + "".join(f"{i},{cells[i % len(cells)]}\n" for i in range(40))
+    reading = read_table(written(tmp_path, text.encode("cp1252")))
+    assert reading.encoding == "cp1252"
+    assert reading.frame["note"].unique().sort().to_list() == sorted(cells)
+
+
+def test_single_wrong_bytes_in_utf8(tmp_path: Path) -> None:
+    content = b"id,note\n" + b"".join(f"{i},Köln\n".encode() for i in range(40)) + "40,café\n".encode("cp1252")
+    reading = read_table(written(tmp_path, content))
+    assert reading.encoding == "utf-8"
+    assert reading.frame["note"].unique().sort().to_list() == ["Köln", "café"]
+    (warning,) = reading.warnings
+    assert warning.message == "A byte is not UTF-8, byte 364 (in line 42, which contains '40,café' as cp1252)."
+
+
 def test_western_encoding_in_the_header(tmp_path: Path) -> None:
     assert read_table(written(tmp_path, "naïve,b\n1,2\n".encode("cp1252"))).frame.columns == ["naïve", "b"]
 

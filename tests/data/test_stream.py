@@ -77,6 +77,18 @@ def test_a_later_byte_that_is_not_utf8_changes_the_encoding_of_the_file(tmp_path
     assert read(path, options)[0].equals(read_table(path, ReadOptions()).frame)
 
 
+def test_a_later_wrong_byte_in_utf8_is_read_as_cp1252(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes(text().encode() + "999,Bär,1\n".encode("cp1252"))
+    frame, warnings = read(path, ReadOptions())
+    whole = read_table(path, ReadOptions())
+    assert frame.equals(whole.frame)
+    assert whole.frame.row(-1)[1] == "Bär"
+    message = "A byte is not UTF-8, byte 3,486 (in line 245, which contains '999,Bär,1' as cp1252)."
+    assert message in warnings
+    assert message in [each.message for each in whole.warnings]
+
+
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
 def test_columnar_files_in_parts_are_the_same_table(tmp_path, kind):
     path = tmp_path / f"table.{kind}"

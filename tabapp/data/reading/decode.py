@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import itertools
+import re
 import stat
 import sys
+import unicodedata
 import zipfile
 import zlib
 from importlib import import_module
@@ -32,9 +35,54 @@ _BYTE_ORDER_MARKS: tuple[tuple[bytes, str], ...] = (
 _SAMPLE_BYTES = 65_536
 _DECODED = 6
 """Bytes of memory per byte that is decoded: up to four as text, and the bytes in UTF-8."""
+_WESTERN = ("cp1252", "mac-roman")
+_OTHERS = (
+    *(
+        "cp1252",
+        "cp1250",
+        "cp1251",
+        "cp1253",
+        "cp1254",
+        "cp1255",
+        "cp1256",
+        "cp1257",
+        "cp850",
+        "cp866",
+        "koi8-r",
+        "mac-cyrillic",
+    ),
+    *("gb18030", "big5hkscs", "cp932", "euc_jis_2004", "cp949"),
+)
+LEGACY = frozenset(codecs.lookup(name).name for name in (*_WESTERN, *_OTHERS))
+"""Names of encodings that are recognized in text that is not UTF-8. In all of them, a byte 10 is the end of a line."""
+_MOSTLY = 0.9
+"""Least share of bytes beyond ASCII that are valid in UTF-8 text with single wrong bytes, and of words that look right."""
+_MOST_CELLS = 2_000
+_BETWEEN_CELLS = re.compile(rb'[,;\t|"]')
+_WORD = re.compile(r"[^\s\x00-&(-/:-@\[-`{-\x7f]+")
+_CONTROLS = re.compile("[\x80-\x9f]")
+_SYMBOL_INSIDE = re.compile(r"[^\W\d_](?![’‘´·])[^\x00-\x7f\w][^\W\d_]")
+_SYMBOL_BESIDE = re.compile(
+    r"(?![“”„«»‹›‘’…–—·])[^\x00-\x7f\w](?![\x00-\x7f])[^\W\d_]|(?![\x00-\x7f])[^\W\d_](?![“”„«»‹›‘’…–—·])[^\x00-\x7f\w]"
+)
+_TURKISH, _ICELANDIC = re.compile("[ýþðÝÞÐ]"), re.compile("[áéíóúæÁÉÍÓÚÆ]")
+"""In cp1252, Turkish letters become Icelandic ones, but Turkish has none of the second kind."""
+_THREE, _FOUR = re.compile(r"[^\x00-\x7f]{3}"), re.compile(r"[^\x00-\x7f]{4}")
+_ALPHABETS = {"LATIN", "CYRILLIC", "GREEK", "HEBREW", "ARABIC"}
+
 _MIN_LIMIT = 1 << 30
 _MAX_RATIO = 250
 """An archive may unpack to 1 GiB or 250 times its size, whichever is more. Anything larger is treated as an archive bomb."""
+
+_BYTE_BY_BYTE = "tabapp-cp1252"
+
+
+def _as_western(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
+
+
+codecs.register_error(_BYTE_BY_BYTE, _as_western)
 
 
 def file_type(path: Path) -> str:
@@ -217,21 +265,96 @@ def _check_utf8(data: bytes, name: str, memory: MemoryLimit) -> tuple[bytes, str
             raise DataError(
                 f"{memory.path}: ends in the middle of a character (byte {error.start:,}). The file is probably incomplete."
             ) from None
-        return _decode_western(data, error.start)
+        return decode_invalid(data, error.start)
     return data, name, []
 
 
-def _decode_western(data: bytes, first_invalid: int) -> tuple[bytes, str, list[DataWarning]]:
-    try:
-        text, name = data.decode("cp1252"), "cp1252"
-    except UnicodeDecodeError:
-        text, name = data.decode("latin-1"), "latin-1"
-    line = data.count(b"\n", 0, first_invalid) + 1
+def decode_invalid(
+    data: bytes, first_invalid: int, *, lines_before: int = 0, bytes_before: int = 0
+) -> tuple[bytes, str, list[DataWarning]]:
+    """Convert bytes that are not UTF-8 to UTF-8, as `decode` does.
+
+    Args:
+        first_invalid: the place of the first byte that is not UTF-8.
+        lines_before, bytes_before: those of the file above the bytes.
+    """
+    line, place = lines_before + data.count(b"\n", 0, first_invalid) + 1, bytes_before + first_invalid
     begin = max(data.rfind(b"\n", 0, first_invalid) + 1, first_invalid - 12)
-    sample = data[begin : first_invalid + 12].decode(name, "replace").splitlines()[0].strip()
-    warning = DataWarning(
-        check="encoding",
-        message=f"The file is not UTF-8 (invalid byte {first_invalid:,} in line {line}, which contains {sample!r} as {name}).",
-        action=f"read as {name}; give --encoding if the text looks wrong",
+    sample = data[begin : first_invalid + 12]
+    high = len(data.translate(None, bytes(range(128))))
+    valid = len(data.decode("utf-8", "ignore").encode()) - (len(data) - high)
+    if valid >= _MOSTLY * high:
+        name, text, found = "utf-8", data.decode("utf-8", _BYTE_BY_BYTE), sample.decode("utf-8", _BYTE_BY_BYTE)
+        n_invalid = high - valid
+        fault = f"{n_invalid:,} bytes are not UTF-8, the first" if n_invalid > 1 else "A byte is not UTF-8,"
+        fault += f" byte {place:,} (in line {line}, which contains"
+        action = "read as cp1252 where it is not UTF-8"
+    else:
+        name = _legacy_encoding(data)
+        text, found = data.decode(name), sample.decode(name, "replace")
+        fault = f"The file is not UTF-8 (invalid byte {place:,} in line {line}, which contains"
+        action = f"read as {name}; give --encoding if the text looks wrong"
+    message = f"{fault} {found.splitlines()[0].strip()!r} as {name if name != 'utf-8' else 'cp1252'})."
+    return text.encode(), name, [DataWarning(check="encoding", message=message, action=action)]
+
+
+def _legacy_encoding(data: bytes) -> str:
+    """The encoding of text that is not UTF-8: that of Western Windows or of Mac OS if words look as in a Western language, else the
+    most likely of other languages, else cp1252, or latin-1 for any bytes."""
+    cells = _cells_beyond_ascii(data)
+    found = next((name for name in _WESTERN if _has_likely_words(cells, name)), None)
+    if found is None:
+        import chardet
+
+        most_likely = chardet.detect(cells, prefer_superset=True, compat_names=False, include_encodings=_OTHERS)
+        found = most_likely["encoding"]
+        if found is None or not _has_likely_words(cells, found):
+            found = "cp1252"
+    try:
+        data.decode(found)
+    except UnicodeDecodeError:
+        return "latin-1"
+    return codecs.lookup(found).name
+
+
+def _cells_beyond_ascii(data: bytes) -> bytes:
+    """Different cells with characters other than ASCII, one in each line."""
+    lines = (line for line in data.splitlines() if not line.isascii())
+    cells: dict[bytes, None] = {}
+    for line in lines:
+        cells.update(dict.fromkeys(cell for cell in _BETWEEN_CELLS.split(line) if not cell.isascii()))
+        if len(cells) >= _MOST_CELLS:
+            break
+    return b"\n".join(cells)
+
+
+def _has_likely_words(cells: bytes, encoding: str) -> bool:
+    """Whether nearly all words beyond ASCII could be words of a language."""
+    try:
+        text = cells.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    if _CONTROLS.search(text):
+        return False
+    words = [word for word in _WORD.findall(text) if not word.isascii() and any(map(str.isalpha, word))]
+    if not words:
+        return encoding == "cp1252"
+    if encoding == "cp1252" and _TURKISH.search(text) and not _ICELANDIC.search(text):
+        return False
+    return sum(_is_unlikely(word, encoding) for word in words) <= (1 - _MOSTLY) * len(words)
+
+
+def _is_unlikely(word: str, encoding: str) -> bool:
+    """Whether a word has signs of a wrong encoding: a symbol beside letters, a capital after a small letter, several accented Latin
+    letters in a row, or Latin letters among those of another alphabet."""
+    if _SYMBOL_INSIDE.search(word) or _SYMBOL_BESIDE.search(word):
+        return True
+    if any(a.islower() and b.isupper() and not (a + b).isascii() for a, b in itertools.pairwise(word)):
+        return True
+    scripts = [unicodedata.name(char, "?").split()[0] for char in word if char.isalpha()]
+    if len({script for script in scripts if script in _ALPHABETS}) > 1:
+        return True
+    return any(
+        not run.isascii() and all(unicodedata.name(char, "?").startswith("LATIN") for char in run)
+        for run in (_THREE if encoding in _WESTERN else _FOUR).findall(word)
     )
-    return text.encode(), name, [warning]

@@ -55,7 +55,7 @@ LARGE_TEXT, LARGE_ARCHIVE = 64 << 20, 8 << 20
 LARGE_ROWS, PART_CELLS = 500_000, 2_000_000
 """Rows from which a Parquet or Arrow file is read in parts, and cells of a part."""
 
-_ENCODINGS = {"utf-8", "utf-8-sig", "ascii", "cp1252", "iso8859-1", "iso8859-15"}
+_ENCODINGS = {"utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-15", *decoding.LEGACY}
 """Encodings in which a byte 10 is always the end of a line."""
 
 
@@ -144,9 +144,10 @@ def _text_parts(
         with _opened(path, kind) as file:
             n_read = n_lines = 0
             for data, is_last in _blocks(file, decoding.unpacked_limit(path), path):
-                n_read += len(data)
                 warnings: list[DataWarning] = []
-                text, encoding = _decoded(data, encoding, memory, warnings, is_first=dialect is None)
+                before = None if dialect is None else (n_lines, n_read)
+                text, encoding = _decoded(data, encoding, memory, warnings, before)
+                n_read += len(data)
                 text = clean_bytes(text, warnings)
                 is_first = dialect is None
                 if dialect is None:
@@ -212,14 +213,21 @@ def _end_of_records(block: bytes) -> int:
 
 
 def _decoded(
-    data: bytes, encoding: str | None, memory: MemoryLimit, warnings: list[DataWarning], *, is_first: bool
+    data: bytes,
+    encoding: str | None,
+    memory: MemoryLimit,
+    warnings: list[DataWarning],
+    before: tuple[int, int] | None,
 ) -> tuple[bytes, str]:
     """A part as UTF-8, and the encoding of the file so far.
+
+    Args:
+        before: lines and bytes before the part; None for the first.
 
     Raises:
         EncodingChanged: the part is not text in the encoding of the parts before.
     """
-    if is_first:
+    if before is None:
         text, found, more = decoding.decode(data, encoding, memory)
         warnings += more
         return text, "utf-8" if found == "utf-8-sig" else found
@@ -228,8 +236,14 @@ def _decoded(
         if not data.isascii():
             try:
                 data.decode("utf-8")
-            except UnicodeDecodeError:
-                raise EncodingChanged("cp1252") from None
+            except UnicodeDecodeError as error:
+                text, found, more = decoding.decode_invalid(
+                    data, error.start, lines_before=before[0], bytes_before=before[1]
+                )
+                if found != "utf-8":
+                    raise EncodingChanged(found) from None
+                warnings += more
+                return text, encoding
         return data, encoding
     try:
         return data.decode(encoding).encode(), encoding
