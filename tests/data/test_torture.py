@@ -143,8 +143,8 @@ LAYOUT: dict[str, Case] = {
         warnings=("no header",)),
     "title above the header": Case("Sales of 2024\n\n" + PLAIN, names=["x", "c", "y"], warnings=("One line comes before",)),
     "comments above the header": Case("# made by\n# hand\n" + PLAIN, names=["x", "c", "y"], warnings=("2 lines come before",)),
-    "comment in the middle": Case(with_line(PLAIN, 20, "# checked,,"), warnings=("1 rows are comments",)),
-    "header repeated": Case(with_line(PLAIN, 20, "x,c,y"), warnings=("copies of the header",)),
+    "comment in the middle": Case(with_line(PLAIN, 20, "# checked,,"), warnings=("One row is a comment",)),
+    "header repeated": Case(with_line(PLAIN, 20, "x,c,y"), warnings=("copy of the header",)),
     "units below the header": Case(
         with_line(table(("w", [1.5, 2.5]), ("h", [3, 4, 7]), Y), 1, "kg,(m),"), names=["w", "h", "y"],
         kinds={"w": "numeric"}, warnings=("'w': 'kg', 'h': '(m)'",),

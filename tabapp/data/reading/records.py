@@ -156,7 +156,8 @@ def _parse_slowly(
             message = f"{len(found):,} of {len(rows):,} rows have {what} fields (line {where})."
             warnings.append(DataWarning(check="repaired_rows", message=message, action=action))
     if trailing:
-        message = f"{trailing:,} rows end in empty fields beyond the width of the header."
+        rows_end = f"{trailing:,} rows end" if trailing > 1 else "One row ends"
+        message = f"{rows_end} in empty fields beyond the width of the header."
         warnings.append(DataWarning(check="repaired_rows", message=message, action="empty fields dropped"))
     padded = ([*row[:width], *[""] * (width - len(row))] for row in rows)
     columns = zip(*padded, strict=True) if rows else ([] for _ in range(width))

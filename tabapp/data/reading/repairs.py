@@ -124,14 +124,14 @@ def drop_non_data_rows(
     empty = _positions(
         frame, _is_empty(first) & _is_empty(second) & (not known), lambda cells, _: _is_empty(cells), _is_blank
     )
-    for what, positions in (
-        ("comments", comments),
-        ("copies of the header", copies),
-        ("remarks above a copy of the header", remarks),
-        ("empty in every cell", empty),
+    for one, several, positions in (
+        ("a comment", "comments", comments),
+        ("a copy of the header", "copies of the header", copies),
+        ("a remark above a copy of the header", "remarks above a copy of the header", remarks),
+        ("empty in every cell", "empty in every cell", empty),
     ):
         if len(positions):
-            message = f"{len(positions):,} rows are {what}."
+            message = f"{len(positions):,} rows are {several}." if len(positions) > 1 else f"One row is {one}."
             warnings.append(DataWarning(check="repaired_rows", message=message, action="dropped"))
     if not (len(comments) or len(copies) or len(empty)):
         return frame

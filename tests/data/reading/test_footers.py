@@ -145,7 +145,7 @@ def test_joined_files(tmp_path: Path) -> None:
         text = ("Report of May\n\n" if "Report" in joint else "") + PLAIN + joint + PLAIN
         reading = read(tmp_path, text)
         assert reading.frame.rows() == [*ROWS, *ROWS], joint
-        assert "copies of the header" in messages(reading)
+        assert "copy of the header" in messages(reading)
 
 
 def test_copies_of_a_header_with_units_or_repeated_names(tmp_path: Path) -> None:
