@@ -36,28 +36,14 @@ _SAMPLE_BYTES = 65_536
 _DECODED = 6
 """Bytes of memory per byte that is decoded: up to four as text, and the bytes in UTF-8."""
 _WESTERN = ("cp1252", "mac-roman")
-_OTHERS = (
-    *(
-        "cp1252",
-        "cp1250",
-        "cp1251",
-        "cp1253",
-        "cp1254",
-        "cp1255",
-        "cp1256",
-        "cp1257",
-        "cp850",
-        "cp866",
-        "koi8-r",
-        "mac-cyrillic",
-    ),
-    *("gb18030", "big5hkscs", "cp932", "euc_jis_2004", "cp949"),
-)
+_WINDOWS = ("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257")
+_EAST_ASIAN = ("gb18030", "big5hkscs", "cp932", "euc_jis_2004", "cp949")
+_OTHERS = (*_WINDOWS, "cp850", "cp866", "koi8-r", "mac-cyrillic", *_EAST_ASIAN)
 LEGACY = frozenset(codecs.lookup(name).name for name in (*_WESTERN, *_OTHERS))
 """Names of encodings that are recognized in text that is not UTF-8. In all of them, a byte 10 is the end of a line."""
 _MOSTLY = 0.9
 """Least share of bytes beyond ASCII that are valid in UTF-8 text with single wrong bytes, and of words that look right."""
-_MOST_CELLS = 2_000
+_MOST_CELLS, _MOST_BYTES = 2_000, 200_000
 _BETWEEN_CELLS = re.compile(rb'[,;\t|"]')
 _WORD = re.compile(r"[^\s\x00-&(-/:-@\[-`{-\x7f]+")
 _CONTROLS = re.compile("[\x80-\x9f]")
@@ -279,23 +265,31 @@ def decode_invalid(
         lines_before, bytes_before: those of the file above the bytes.
     """
     line, place = lines_before + data.count(b"\n", 0, first_invalid) + 1, bytes_before + first_invalid
-    begin = max(data.rfind(b"\n", 0, first_invalid) + 1, first_invalid - 12)
-    sample = data[begin : first_invalid + 12]
     high = len(data.translate(None, bytes(range(128))))
     valid = len(data.decode("utf-8", "ignore").encode()) - (len(data) - high)
     if valid >= _MOSTLY * high:
-        name, text, found = "utf-8", data.decode("utf-8", _BYTE_BY_BYTE), sample.decode("utf-8", _BYTE_BY_BYTE)
+        name, errors, shown = "utf-8", _BYTE_BY_BYTE, "cp1252"
         n_invalid = high - valid
         fault = f"{n_invalid:,} bytes are not UTF-8, the first" if n_invalid > 1 else "A byte is not UTF-8,"
         fault += f" byte {place:,} (in line {line}, which contains"
         action = "read as cp1252 where it is not UTF-8"
     else:
-        name = _legacy_encoding(data)
-        text, found = data.decode(name), sample.decode(name, "replace")
+        name = shown = _legacy_encoding(data)
+        errors = "strict"
         fault = f"The file is not UTF-8 (invalid byte {place:,} in line {line}, which contains"
         action = f"read as {name}; give --encoding if the text looks wrong"
-    message = f"{fault} {found.splitlines()[0].strip()!r} as {name if name != 'utf-8' else 'cp1252'})."
+    text = data.decode(name, errors)
+    message = f"{fault} {_around(data, first_invalid, name)!r} as {shown})."
     return text.encode(), name, [DataWarning(check="encoding", message=message, action=action)]
+
+
+def _around(data: bytes, place: int, encoding: str) -> str:
+    """Up to 12 characters of a line on each side of a byte."""
+    begin = max(data.rfind(b"\n", 0, place) + 1, place - 400)
+    errors = _BYTE_BY_BYTE if encoding == "utf-8" else "replace"
+    before = len(data[begin:place].decode(encoding, errors))
+    line = data[begin : place + 48].decode(encoding, errors)[max(0, before - 12) : before + 12]
+    return line.splitlines()[0].strip()
 
 
 def _legacy_encoding(data: bytes) -> str:
@@ -321,9 +315,11 @@ def _cells_beyond_ascii(data: bytes) -> bytes:
     """Different cells with characters other than ASCII, one in each line."""
     lines = (line for line in data.splitlines() if not line.isascii())
     cells: dict[bytes, None] = {}
+    n_bytes = 0
     for line in lines:
         cells.update(dict.fromkeys(cell for cell in _BETWEEN_CELLS.split(line) if not cell.isascii()))
-        if len(cells) >= _MOST_CELLS:
+        n_bytes += len(line)
+        if len(cells) >= _MOST_CELLS or n_bytes >= _MOST_BYTES:
             break
     return b"\n".join(cells)
 
