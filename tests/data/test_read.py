@@ -165,6 +165,7 @@ def test_western_encoding_is_detected_with_a_warning(tmp_path: Path) -> None:
     ("encoding", "cells"),
     [
         ("mac-roman", ["Montréal", "Québec", "Trump’s", "Zürich"]),
+        ("mac-roman", ["not\xa0much", "very\xa0much", "“well”"]),
         ("cp1250", ["Wrocław", "Gdańsk", "Częstochowa", "Łódź", "żółty"]),
         ("cp1251", ["Москва", "Казань", "мужской", "женский"]),
         ("koi8-r", ["Москва", "Казань", "мужской", "женский"]),

@@ -48,8 +48,9 @@ _BETWEEN_CELLS = re.compile(rb'[,;\t|"]')
 _WORD = re.compile(r"[^\s\x00-&(-/:-@\[-`{-\x7f]+")
 _CONTROLS = re.compile("[\x80-\x9f]")
 _SYMBOL_INSIDE = re.compile(r"[^\W\d_](?![’‘´·])[^\x00-\x7f\w][^\W\d_]")
+_MARKS = "“”„«»‹›‘’…–—·"
 _SYMBOL_BESIDE = re.compile(
-    r"(?![“”„«»‹›‘’…–—·])[^\x00-\x7f\w](?![\x00-\x7f])[^\W\d_]|(?![\x00-\x7f])[^\W\d_](?![“”„«»‹›‘’…–—·])[^\x00-\x7f\w]"
+    rf"(?![{_MARKS}])[^\x00-\x7f\w](?![\x00-\x7f])[^\W\d_]|(?![\x00-\x7f])[^\W\d_](?![{_MARKS}])[^\x00-\x7f\w]"
 )
 _TURKISH, _ICELANDIC = re.compile("[ýþðÝÞÐ]"), re.compile("[áéíóúæÁÉÍÓÚÆ]")
 """In cp1252, Turkish letters become Icelandic ones, but Turkish has none of the second kind."""
@@ -334,7 +335,7 @@ def _has_likely_words(cells: bytes, encoding: str) -> bool:
         return False
     words = [word for word in _WORD.findall(text) if not word.isascii() and any(map(str.isalpha, word))]
     if not words:
-        return encoding == "cp1252"
+        return encoding == "cp1252" or all(char.isascii() or char.isspace() or char in _MARKS for char in text)
     if encoding == "cp1252" and _TURKISH.search(text) and not _ICELANDIC.search(text):
         return False
     return sum(_is_unlikely(word, encoding) for word in words) <= (1 - _MOSTLY) * len(words)
