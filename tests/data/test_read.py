@@ -199,6 +199,13 @@ def test_western_texts_are_read_as_cp1252(tmp_path: Path, cells: list[str]) -> N
     assert reading.frame["note"].unique().sort().to_list() == sorted(cells)
 
 
+def test_wrong_bytes_in_another_encoding(tmp_path: Path) -> None:
+    text = "id,city\n" + "".join(f"{i},{['北京', '上海', '成都市', '优秀'][i % 4]}{i}\n" for i in range(3_000))
+    reading = read_table(written(tmp_path, text.encode("gb18030") + b"3000,\xff!\n"))
+    assert reading.encoding == "gb18030"
+    assert reading.frame["city"].tail(2).to_list() == ["优秀2999", "ÿ!"]
+
+
 def test_single_wrong_bytes_in_utf8(tmp_path: Path) -> None:
     content = b"id,note\n" + b"".join(f"{i},Köln\n".encode() for i in range(40)) + "40,café\n".encode("cp1252")
     reading = read_table(written(tmp_path, content))

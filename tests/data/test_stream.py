@@ -77,6 +77,15 @@ def test_a_later_byte_that_is_not_utf8_changes_the_encoding_of_the_file(tmp_path
     assert read(path, options)[0].equals(read_table(path, ReadOptions()).frame)
 
 
+def test_a_later_wrong_byte_in_another_encoding_is_read_as_cp1252(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes(text().replace("Köln", "北京").encode("gb18030") + b"999,\xff!,1\n")
+    frame, warnings = read(path, ReadOptions(encoding="gb18030"))
+    assert frame.row(-1)[1] == "ÿ!"
+    assert "北京" in frame.to_series(1).to_list()
+    assert any(each.endswith("are not gb18030 text.") for each in warnings)
+
+
 def test_a_later_wrong_byte_in_utf8_is_read_as_cp1252(tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes(text().encode() + "999,Bär,1\n".encode("cp1252"))

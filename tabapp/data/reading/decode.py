@@ -61,7 +61,8 @@ _MIN_LIMIT = 1 << 30
 _MAX_RATIO = 250
 """An archive may unpack to 1 GiB or 250 times its size, whichever is more. Anything larger is treated as an archive bomb."""
 
-_BYTE_BY_BYTE = "tabapp-cp1252"
+BYTE_BY_BYTE = "tabapp-cp1252"
+"""How to treat decoding errors: wrong bytes are read as cp1252."""
 
 
 def _as_western(error: UnicodeError) -> tuple[str, int]:
@@ -69,7 +70,7 @@ def _as_western(error: UnicodeError) -> tuple[str, int]:
     return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
 
 
-codecs.register_error(_BYTE_BY_BYTE, _as_western)
+codecs.register_error(BYTE_BY_BYTE, _as_western)
 
 
 def file_type(path: Path) -> str:
@@ -269,17 +270,16 @@ def decode_invalid(
     high = len(data.translate(None, bytes(range(128))))
     valid = len(data.decode("utf-8", "ignore").encode()) - (len(data) - high)
     if valid >= _MOSTLY * high:
-        name, errors, shown = "utf-8", _BYTE_BY_BYTE, "cp1252"
+        name, shown = "utf-8", "cp1252"
         n_invalid = high - valid
         fault = f"{n_invalid:,} bytes are not UTF-8, the first" if n_invalid > 1 else "A byte is not UTF-8,"
         fault += f" byte {place:,} (in line {line}, which contains"
         action = "read as cp1252 where it is not UTF-8"
     else:
         name = shown = _legacy_encoding(data)
-        errors = "strict"
         fault = f"The file is not UTF-8 (invalid byte {place:,} in line {line}, which contains"
         action = f"read as {name}; give --encoding if the text looks wrong"
-    text = data.decode(name, errors)
+    text = data.decode(name, BYTE_BY_BYTE)
     message = f"{fault} {_around(data, first_invalid, name)!r} as {shown})."
     return text.encode(), name, [DataWarning(check="encoding", message=message, action=action)]
 
@@ -287,9 +287,8 @@ def decode_invalid(
 def _around(data: bytes, place: int, encoding: str) -> str:
     """Up to 12 characters of a line on each side of a byte."""
     begin = max(data.rfind(b"\n", 0, place) + 1, place - 400)
-    errors = _BYTE_BY_BYTE if encoding == "utf-8" else "replace"
-    before = len(data[begin:place].decode(encoding, errors))
-    line = data[begin : place + 48].decode(encoding, errors)[max(0, before - 12) : before + 12]
+    before = len(data[begin:place].decode(encoding, BYTE_BY_BYTE))
+    line = data[begin : place + 48].decode(encoding, BYTE_BY_BYTE)[max(0, before - 12) : before + 12]
     return line.splitlines()[0].strip()
 
 
@@ -305,10 +304,11 @@ def _legacy_encoding(data: bytes) -> str:
         found = most_likely["encoding"]
         if found is None or not _has_likely_words(cells, found):
             found = "cp1252"
-    try:
-        data.decode(found)
-    except UnicodeDecodeError:
-        return "latin-1"
+    if found == "cp1252":
+        try:
+            data.decode(found)
+        except UnicodeDecodeError:
+            return "latin-1"
     return codecs.lookup(found).name
 
 

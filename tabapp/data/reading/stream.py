@@ -248,7 +248,11 @@ def _decoded(
     try:
         return data.decode(encoding).encode(), encoding
     except UnicodeDecodeError:
-        raise EncodingChanged("iso8859-1") from None
+        if encoding == "cp1252":
+            raise EncodingChanged("iso8859-1") from None
+        message = f"Some bytes below line {before[0]:,} are not {encoding} text."
+        warnings.append(DataWarning(check="encoding", message=message, action="read as cp1252 where they are not"))
+        return data.decode(encoding, decoding.BYTE_BY_BYTE).encode(), encoding
 
 
 def _columnar_parts(path: Path, kind: str, memory: MemoryLimit, columns: Sequence[Column]) -> Generator[Part]:
