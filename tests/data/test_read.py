@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tabapp.data.infer import infer_schema
 from tabapp.data.reading import decode, records
 from tabapp.data.reading.dialect import Dialect
 from tabapp.data.reading.read import ReadOptions, read_table
@@ -197,6 +198,29 @@ def test_western_texts_are_read_as_cp1252(tmp_path: Path, cells: list[str]) -> N
     reading = read_table(written(tmp_path, text.encode("cp1252")))
     assert reading.encoding == "cp1252"
     assert reading.frame["note"].unique().sort().to_list() == sorted(cells)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "cells"),
+    [
+        ("mac-roman", ["Zürich", "Genève", "Neuchâtel"]),
+        ("cp1251", ["М", "Ж", "Н"]),
+        ("koi8-r", ["М", "Ж", "Н"]),
+        ("cp850", ["groß", "mäßig", "übel"]),
+        ("cp949", ["서울", "부산", "여자"]),
+    ],
+)
+def test_known_texts_decide_the_encoding_of_new_rows(tmp_path: Path, encoding: str, cells: list[str]) -> None:
+    training = "id,city,price\n" + "".join(f"{i},{cells[i % 3]},{i}.5\n" for i in range(40))
+    schema = infer_schema(read_table(written(tmp_path, training)).frame, target="price")
+    new_rows = written(tmp_path, f"id,city\n41,{cells[0]}\n".encode(encoding))
+    reading = read_table(new_rows, columns=schema.columns)
+    assert reading.encoding == encoding
+    assert reading.frame["city"].to_list() == cells[:1]
+
+
+def test_last_letter_in_another_encoding(tmp_path: Path) -> None:
+    assert read_table(written(tmp_path, "a,b\n1,café".encode("cp1252"))).frame["b"].to_list() == ["café"]
 
 
 def test_wrong_bytes_in_another_encoding(tmp_path: Path) -> None:

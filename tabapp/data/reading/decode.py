@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from tabapp.data.limits import MemoryLimit
 from tabapp.data.reading.foreign import START, reject_binary
+from tabapp.data.reading.known import NOTHING, Known
 from tabapp.data.schema import DataWarning
 from tabapp.errors import DataError, UsageError, option
 from tabapp.files import is_address, open_to_read, read_regular
@@ -39,7 +40,8 @@ _WESTERN = ("cp1252", "mac-roman")
 _WINDOWS = ("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257")
 _EAST_ASIAN = ("gb18030", "big5hkscs", "cp932", "euc_jis_2004", "cp949")
 _OTHERS = (*_WINDOWS, "cp850", "cp866", "koi8-r", "mac-cyrillic", *_EAST_ASIAN)
-LEGACY = frozenset(codecs.lookup(name).name for name in (*_WESTERN, *_OTHERS))
+_LEGACY = tuple(dict.fromkeys(codecs.lookup(name).name for name in (*_WESTERN, *_OTHERS)))
+LEGACY = frozenset(_LEGACY)
 """Names of encodings that are recognized in text that is not UTF-8. In all of them, a byte 10 is the end of a line."""
 _MOSTLY = 0.9
 """Least share of bytes beyond ASCII that are valid in UTF-8 text with single wrong bytes, and of words that look right."""
@@ -182,8 +184,13 @@ def _is_metadata(name: str) -> bool:
     return name.startswith("__MACOSX/") or name.rsplit("/", 1)[-1] in (".DS_Store", "Thumbs.db")
 
 
-def decode(data: bytes, encoding: str | None, memory: MemoryLimit) -> tuple[bytes, str, list[DataWarning]]:
+def decode(
+    data: bytes, encoding: str | None, memory: MemoryLimit, known: Known = NOTHING
+) -> tuple[bytes, str, list[DataWarning]]:
     """Convert bytes in any common encoding to UTF-8 without a byte order mark.
+
+    Args:
+        known: texts of the schema that the bytes are read for. They decide between legacy encodings.
 
     Returns:
         The UTF-8 bytes, the detected encoding (the name of a Python codec), and warnings.
@@ -198,7 +205,7 @@ def decode(data: bytes, encoding: str | None, memory: MemoryLimit) -> tuple[byte
     for mark, name in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             if name == "utf-8-sig":
-                return _check_utf8(data[len(mark) :], name, memory)
+                return _check_utf8(data[len(mark) :], name, memory, known)
             return _decode_as(data, name, memory)
     sample = data[:_SAMPLE_BYTES]
     guessed = _utf16_without_mark(sample)
@@ -209,7 +216,7 @@ def decode(data: bytes, encoding: str | None, memory: MemoryLimit) -> tuple[byte
     controls += max(0, sample.count(0) - len(sample) // 20)
     if controls > max(8, len(sample) // 100):
         raise DataError(f"{path}: is binary data, not a table ({controls:,} control characters at its start)")
-    return _check_utf8(data, "utf-8", memory)
+    return _check_utf8(data, "utf-8", memory, known)
 
 
 def _utf16_without_mark(sample: bytes) -> str | None:
@@ -242,23 +249,25 @@ def _decode_as(data: bytes, encoding: str, memory: MemoryLimit) -> tuple[bytes, 
     return text.removeprefix("\ufeff").encode("utf-8", "replace"), name, []
 
 
-def _check_utf8(data: bytes, name: str, memory: MemoryLimit) -> tuple[bytes, str, list[DataWarning]]:
+def _check_utf8(data: bytes, name: str, memory: MemoryLimit, known: Known) -> tuple[bytes, str, list[DataWarning]]:
     if data.isascii():
         return data, name, []
     memory.require(_DECODED * len(data))
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
-        if error.reason == "unexpected end of data":
+        only_last = error.start == len(data) - 1 and data[:-1].isascii()
+        # A small letter in cp1252, such as é, also begins a character of UTF-8.
+        if error.reason == "unexpected end of data" and not (only_last and data[-1:].decode("cp1252").islower()):
             raise DataError(
                 f"{memory.path}: ends in the middle of a character (byte {error.start:,}). The file is probably incomplete."
             ) from None
-        return decode_invalid(data, error.start)
+        return decode_invalid(data, error.start, known)
     return data, name, []
 
 
 def decode_invalid(
-    data: bytes, first_invalid: int, *, lines_before: int = 0, bytes_before: int = 0
+    data: bytes, first_invalid: int, known: Known = NOTHING, *, lines_before: int = 0, bytes_before: int = 0
 ) -> tuple[bytes, str, list[DataWarning]]:
     """Convert bytes that are not UTF-8 to UTF-8, as `decode` does.
 
@@ -276,7 +285,7 @@ def decode_invalid(
         fault += f" byte {place:,} (in line {line}, which contains"
         action = "read as cp1252 where it is not UTF-8"
     else:
-        name = shown = _legacy_encoding(data)
+        name = shown = _legacy_encoding(data, known)
         fault = f"The file is not UTF-8 (invalid byte {place:,} in line {line}, which contains"
         action = f"read as {name}; give --encoding if the text looks wrong"
     text = data.decode(name, BYTE_BY_BYTE)
@@ -292,10 +301,23 @@ def _around(data: bytes, place: int, encoding: str) -> str:
     return line.splitlines()[0].strip()
 
 
-def _legacy_encoding(data: bytes) -> str:
-    """The encoding of text that is not UTF-8: that of Western Windows or of Mac OS if words look as in a Western language, else the
-    most likely of other languages, else cp1252, or latin-1 for any bytes."""
+def _legacy_encoding(data: bytes, known: Known) -> str:
+    """The encoding of text that is not UTF-8: one with the most known texts, or if there are none, that of Western Windows or of
+    Mac OS if words look as in a Western language, else the most likely of other languages, else cp1252, or latin-1 for any
+    bytes."""
     cells = _cells_beyond_ascii(data)
+    likely = _likely_encoding(cells)
+    possible = _with_known_texts(cells, known)
+    found = likely if likely in possible or not possible else possible[0]
+    if found == "cp1252":
+        try:
+            data.decode(found)
+        except UnicodeDecodeError:
+            return "latin-1"
+    return found
+
+
+def _likely_encoding(cells: bytes) -> str:
     found = next((name for name in _WESTERN if _has_likely_words(cells, name)), None)
     if found is None:
         import chardet
@@ -304,12 +326,23 @@ def _legacy_encoding(data: bytes) -> str:
         found = most_likely["encoding"]
         if found is None or not _has_likely_words(cells, found):
             found = "cp1252"
-    if found == "cp1252":
-        try:
-            data.decode(found)
-        except UnicodeDecodeError:
-            return "latin-1"
     return codecs.lookup(found).name
+
+
+def _with_known_texts(cells: bytes, known: Known) -> list[str]:
+    """The encodings in which the most known texts are among the cells; empty if there are none in any."""
+    texts = [text for text in (*known.columns, *known.texts) if not text.isascii()]
+    found = {cell.strip() for cell in cells.splitlines()}
+    counts = {name: sum(_encoded(text, name) in found for text in texts) for name in _LEGACY} if texts else {}
+    most = max(counts.values(), default=0)
+    return [name for name, count in counts.items() if count == most > 0]
+
+
+def _encoded(text: str, encoding: str) -> bytes | None:
+    try:
+        return text.encode(encoding)
+    except UnicodeEncodeError:
+        return None
 
 
 def _cells_beyond_ascii(data: bytes) -> bytes:

@@ -160,7 +160,8 @@ def read_text(
         DataError, UsageError: as `read_table`.
     """
     reject_binary(path, data[:START], unpacked=True)
-    data, encoding, warnings = decode(data, options.encoding, memory)
+    known = Known.of(columns)
+    data, encoding, warnings = decode(data, options.encoding, memory, known)
     if not any(data[at : at + _BLOCK].strip(b" \t\r\n\v\f\0") for at in range(0, len(data), _BLOCK)):
         raise DataError(f"{path}: contains only white space")
     data = clean_bytes(data, warnings)
@@ -176,7 +177,6 @@ def read_text(
         return replace(reading, encoding=encoding, warnings=(*warnings, *reading.warnings))
     if _JSON.match(data[:_START].lstrip()):
         raise DataError(f"{path}: {_NO_TABLE}")
-    known = Known.of(columns)
     dialect = sniff(data, delimiter_option(options.delimiter), known)
     if dialect is None:
         raise DataError(f"{path}: contains no table")

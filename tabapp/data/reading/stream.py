@@ -146,7 +146,7 @@ def _text_parts(
             for data, is_last in _blocks(file, decoding.unpacked_limit(path), path):
                 warnings: list[DataWarning] = []
                 before = None if dialect is None else (n_lines, n_read)
-                text, encoding = _decoded(data, encoding, memory, warnings, before)
+                text, encoding = _decoded(data, encoding, memory, warnings, known, before)
                 n_read += len(data)
                 text = clean_bytes(text, warnings)
                 is_first = dialect is None
@@ -217,6 +217,7 @@ def _decoded(
     encoding: str | None,
     memory: MemoryLimit,
     warnings: list[DataWarning],
+    known: Known,
     before: tuple[int, int] | None,
 ) -> tuple[bytes, str]:
     """A part as UTF-8, and the encoding of the file so far.
@@ -228,7 +229,7 @@ def _decoded(
         EncodingChanged: the part is not text in the encoding of the parts before.
     """
     if before is None:
-        text, found, more = decoding.decode(data, encoding, memory)
+        text, found, more = decoding.decode(data, encoding, memory, known)
         warnings += more
         return text, "utf-8" if found == "utf-8-sig" else found
     assert encoding is not None
@@ -238,7 +239,7 @@ def _decoded(
                 data.decode("utf-8")
             except UnicodeDecodeError as error:
                 text, found, more = decoding.decode_invalid(
-                    data, error.start, lines_before=before[0], bytes_before=before[1]
+                    data, error.start, known, lines_before=before[0], bytes_before=before[1]
                 )
                 if found != "utf-8":
                     raise EncodingChanged(found) from None
