@@ -42,6 +42,10 @@ _STRONG_USUAL = frozenset(
 _SUFFIXES = ("price", "value", "target")
 _LAST_WORDS = frozenset({"label", "class"})
 """Unlike the suffixes, they are words of their own: `risk_class`, but not `workclass`."""
+_TIMES_AND_PLACES = frozenset(
+    {"year", "month", "day", "hour", "week", "quarter", "lat", "latitude", "lon", "lng", "long", "longitude", "url", "zip", "zipcode"}
+)  # fmt: skip
+"""Names of columns that say when, where or which a row is, which nobody wants to predict if there is anything else."""
 _QUANTITY_NAMES = re.compile(
     r"(quality|score|rating|stars?|count|cnt|number|num|n_|amount|age|days|hours|years?|months?|rings|grade|points|qty|quantity"
     r"|price|value|sales|demand|visits|goals|level)", re.IGNORECASE,
@@ -69,6 +73,7 @@ def choose_target(columns: Sequence[Column], n_rows: int) -> tuple[str, str]:
             f"no column can be predicted: each is constant, an identifier, a date or free text; name one with {option('target')}"
         )
     plain = {column.name: _plain(column.name) for column in usable}
+    usable = [column for column in usable if plain[column.name] not in _TIMES_AND_PLACES] or usable
     last = columns[-1]
     for wanted in _SURE_NAMES:
         for column in usable:
@@ -91,10 +96,8 @@ def choose_target(columns: Sequence[Column], n_rows: int) -> tuple[str, str]:
     if last in usable:
         return last.name, "It is the last column, the usual place of a target."
     fallback = usable[-1]
-    return (
-        fallback.name,
-        f"It is the last column that can be a target; {last.name!r} after it is {last.kind}.",
-    )
+    what = "a time, a place or an address by the name" if _plain(last.name) in _TIMES_AND_PLACES else last.kind
+    return fallback.name, f"It is the last column that can be a target; {last.name!r} after it is {what}."
 
 
 def _plain(name: str) -> str:

@@ -37,6 +37,8 @@ def with_target(values: Sequence[object], name: str = "outcome", **options: obje
         (["a", "income", "price"], "price"),
         (["workclass", "b", "bracket"], "bracket"),
         (["risk_class", "b", "bracket"], "risk_class"),
+        (["home_score", "away", "Year"], "away"),
+        (["lat", "longitude"], "longitude"),
     ],
 )
 def test_default_target_is_plausible(columns: list[str], target: str) -> None:
