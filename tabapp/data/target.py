@@ -43,7 +43,10 @@ _SUFFIXES = ("price", "value", "target")
 _LAST_WORDS = frozenset({"label", "class"})
 """Unlike the suffixes, they are words of their own: `risk_class`, but not `workclass`."""
 _TIMES_AND_PLACES = frozenset(
-    {"year", "month", "day", "hour", "week", "quarter", "lat", "latitude", "lon", "lng", "long", "longitude", "url", "zip", "zipcode"}
+    {
+        "year", "month", "day", "hour", "week", "quarter", "lat", "latitude", "lon", "lng", "long", "longitude", "url", "zip",
+        "zipcode",
+    }
 )  # fmt: skip
 """Names of columns that say when, where or which a row is, which nobody wants to predict if there is anything else."""
 _QUANTITY_NAMES = re.compile(
