@@ -374,8 +374,7 @@ async def test_deleting_asks_first_and_never_takes_the_present_run(tmp_path, mon
         await driver.press("D", "enter")
         assert done.path.exists(), "the cursor is on Cancel"
         await driver.press("D", "y")
-        await driver.until(lambda: len(runs_of(driver).rows) == 2)
-        assert not done.path.exists()
+        await driver.until(lambda: len(runs_of(driver).rows) == 2 and not done.path.exists())
         assert stopped.path.exists()
         assert driver.folder.path.exists()
 
