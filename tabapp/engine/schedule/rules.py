@@ -79,11 +79,12 @@ def cheap_models(m: Moment) -> Work | None:
 
 def promising_models(m: Moment) -> Work | None:
     """The first folds of quick models that start first on all tables, and of those with a high merit: on some tables they are far
-    ahead of all others, and later there would be no time for their other folds."""
+    ahead of all others, and later there would be no time for their other folds. They leave time for the best candidate so far."""
     return first_fold(
         m,
         "models of its kind start early on such tables, and a fold takes {time}",
         lambda record: comes_early(m, record) and (record.merit > 1 or m.is_quick(record.name)),
+        allowed=partial(_may_start_beside, _completed(m)),
     )
 
 
@@ -250,7 +251,7 @@ def _completed(m: Moment, *, improving: bool = True, only: Container[str] | None
         only: names of the models that may continue; None means all.
     """
     options: list[tuple[tuple[bool, bool, int, float, tuple[str, int]], Work]] = []
-    policy, has_complete = m.policy, m.competition.has_complete
+    policy = m.policy
     for candidate in m.competition.candidates.values():
         record = m.competition.models[candidate.model]
         if candidate.status != "active" or not candidate.results or not m.may_fit(record):
@@ -271,12 +272,10 @@ def _completed(m: Moment, *, improving: bool = True, only: Container[str] | None
             continue
         cost = n_open * each
         gain = m.gain(candidate, m.begun if is_new and improving else ())
-        share = policy.affordable_share if has_complete else policy.leader_share
-        affordable = share + (policy.leader_share - share) * m.gain_share(gain)
         is_free = not improving or not is_new or record.is_favored
         if not is_free and cost > policy.leader_share * m.left_of_workers:
             continue
-        comes_last = not is_free and cost > affordable * m.left_of_workers
+        comes_last = not is_free and cost > _affordable_share(m, gain) * m.left_of_workers
         per_second = gain / max(cost, 1e-3) if gain > 0 else gain * cost
         value = gain if is_new and improving else per_second
         order = not record.is_favored, comes_last, -1 if leads else int(is_new), -value, candidate.key
@@ -286,13 +285,22 @@ def _completed(m: Moment, *, improving: bool = True, only: Container[str] | None
 
 
 def _may_start_beside(best: Work | None, m: Moment, record: ModelRecord) -> bool:
-    """Whether a model may start, and leaves time for the other folds of the best candidate."""
+    """Whether a model may start, and the other folds of the best candidate are affordable after its first fold, if they are now."""
     if not may_start(m, record):
         return False
-    if best is None:
+    if best is None or best.candidate in m.begun:
         return True
-    each = min(m.expected_of(best.candidate), m.limit)
-    return m.ends_in_time(len(m.open_folds(best.candidate)), each, m.expected(record.name))
+    candidate = best.candidate
+    cost = len(m.open_folds(candidate)) * min(m.expected_of(candidate), m.limit)
+    share = _affordable_share(m, m.gain(candidate, m.begun))
+    return not share * (m.left_of_workers - m.expected(record.name)) < cost <= share * m.left_of_workers
+
+
+def _affordable_share(m: Moment, gain: float) -> float:
+    """Most of the time left for the other folds of a candidate of this gain, beside which others are affordable, too."""
+    most = m.policy.leader_share
+    least = m.policy.affordable_share if m.competition.has_complete else most
+    return least + (most - least) * m.gain_share(gain)
 
 
 def _why_completed(m: Moment, candidate: Candidate, gain: float | None, cost: float) -> str:

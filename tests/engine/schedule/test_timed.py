@@ -480,6 +480,19 @@ def test_the_first_fold_of_an_uncertain_models_new_trial_takes_not_much_longer_t
     assert scheduler.seconds_for(candidate, set(), 100.0, 40.0) == pytest.approx(POLICY.overrun * 3.0)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "next_fit"), [(65.0, ("slow", 0, 1)), (100.0, ("network", 0, 0)), (45.0, ("network", 0, 0))]
+)
+def test_a_first_fold_leaves_time_for_the_best_candidate(seconds: float, next_fit: Fold) -> None:
+    models = {"booster": 1.0, "slow": 50.0, "network": 20.0}
+    scheduler = with_first_folds(
+        make_timed(models, {("booster", 0): 1.0}, gains={("slow", 0): 0.044}), {"slow": 0.9}, 50.0
+    )
+    scheduler.competition.models["network"].merit = 4.0
+    complete(scheduler, "booster")
+    assert take(scheduler, seconds=seconds) == next_fit
+
+
 @pytest.mark.parametrize(("n_dropped", "merit", "starts"), [(2, 1.0, True), (3, 1.0, False), (3, 2.0, True)])
 def test_uncertain_models_without_merit_wait_if_several_were_dropped_and_none_is_of_use(
     n_dropped: int, merit: float, starts: bool
