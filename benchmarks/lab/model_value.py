@@ -25,7 +25,7 @@ from benchmarks.product.worker_time import ledger_of
 from tabapp import metrics
 from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.engine.fit.candidates import Candidate
-from tabapp.engine.loop.board import select_ensemble
+from tabapp.engine.loop.selection import select_ensemble
 from tabapp.run.record.folder import EventReader, RunFolder
 
 

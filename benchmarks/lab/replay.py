@@ -28,8 +28,9 @@ from benchmarks.lab.library import Library, LibraryScorer, open_libraries
 from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
 from tabapp.engine.fit.candidates import Candidate, Scorer, pilots_of
-from tabapp.engine.loop.board import Board, Selected, select_ensemble
+from tabapp.engine.loop.board import Board
 from tabapp.engine.loop.clock import Clock
+from tabapp.engine.loop.selection import Selected, select_ensemble
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.schedule.choices import Rule
 from tabapp.engine.schedule.competition import Competition, ModelRecord

@@ -25,7 +25,7 @@ from benchmarks.lab.variants import NONE, Outcome, changed, halved_and_doubled, 
 from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
 from tabapp.engine.fit.candidates import Candidate, Scorer
-from tabapp.engine.loop.board import select_ensemble
+from tabapp.engine.loop.selection import select_ensemble
 from tabapp.ensemble.blending import blend
 from tabapp.ensemble.scaling import calibrated
 from tabapp.policy import Policy

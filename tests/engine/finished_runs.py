@@ -14,8 +14,8 @@ from tabapp.bundle.writing.write import BundleContents, write_bundle
 from tabapp.engine.finish.refit import sources_of
 from tabapp.engine.fit.candidates import Scorer
 from tabapp.engine.fit.run_data import RunData
-from tabapp.engine.loop.board import select_ensemble
 from tabapp.engine.loop.fold_models import FoldModels
+from tabapp.engine.loop.selection import select_ensemble
 from tabapp.engine.plan.make_plan import approximate_shape, make_plan
 from tabapp.engine.plan.prepare import infer, read_data
 from tabapp.engine.plan.write_rows import read_sample, write_rows

@@ -19,7 +19,7 @@ from tabapp.data.reading.read import read_table
 from tabapp.engine.analyses.diagnosing import choose_bundle_threshold
 from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.engine.finish import export, speed
-from tabapp.engine.loop.board import select_ensemble
+from tabapp.engine.loop.selection import select_ensemble
 from tabapp.errors import UsageError
 from tabapp.explain.decision import choose_threshold
 from tabapp.features.arrays import Table

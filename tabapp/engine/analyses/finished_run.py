@@ -108,7 +108,7 @@ class FinishedRun:
 
     @cached_property
     def candidates(self) -> dict[tuple[str, int], Candidate]:
-        """Candidates with all of their folds, and the members of the ensemble, by model and trial."""
+        """Candidates with all of their folds and models, and the members of the ensemble, by model and trial."""
         found = {candidate.key: candidate for candidate, _ in self.members}
         with damage_as_error(self.folder):
             for path in sorted(self.folder.fits.iterdir()):
@@ -117,7 +117,7 @@ class FinishedRun:
                 if key is None or key in found or not (path / "metrics.json").is_file():
                     continue
                 candidate = self._member(*key)
-                if candidate.is_complete:
+                if candidate.is_complete and candidate.has_models:
                     found[key] = candidate
         return dict(sorted(found.items()))
 

@@ -6,8 +6,8 @@ import msgspec
 
 from tabapp.engine.fit.candidates import Scorer
 from tabapp.engine.fit.run_data import RunData
-from tabapp.engine.loop.board import Selected
 from tabapp.engine.loop.fold_models import FoldModels
+from tabapp.engine.loop.selection import Selected
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.schedule.competition import Competition
 from tabapp.explain.effects import effects

@@ -20,7 +20,7 @@ from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.engine.finish.refit import Refitter
 from tabapp.engine.fit.candidates import Score
 from tabapp.engine.fit.fold_task import FoldTask
-from tabapp.engine.loop.board import Selected
+from tabapp.engine.loop.selection import Selected
 from tabapp.engine.machine.devices import available_cores
 from tabapp.engine.plan.make_plan import NOT_MONOTONIC, shape_of, supports_monotonic
 from tabapp.errors import UsageError, option

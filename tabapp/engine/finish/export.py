@@ -27,7 +27,7 @@ from tabapp.engine.finish.reduced import train_reduced
 from tabapp.engine.finish.refit import Refitter, sources_of
 from tabapp.engine.finish.speed import Speeds, pool_of, processor_ms, select_within, timing_rows
 from tabapp.engine.finish.thresholds import threshold_for
-from tabapp.engine.loop.board import Selected, select_ensemble
+from tabapp.engine.loop.selection import Selected, select_ensemble
 from tabapp.engine.plan.write_rows import read_sample
 from tabapp.ensemble.averaging import NO_AVERAGING
 from tabapp.ensemble.calibration import Calibration

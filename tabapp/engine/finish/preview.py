@@ -16,7 +16,7 @@ from tabapp.bundle.prediction.intervals import fit_intervals
 from tabapp.bundle.writing.write import BundleContents, CandidateSource, write_bundle
 from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.engine.finish.refit import sources_of
-from tabapp.engine.loop.board import Selected, select_ensemble
+from tabapp.engine.loop.selection import Selected, select_ensemble
 from tabapp.engine.plan.write_rows import read_sample
 from tabapp.errors import UsageError
 from tabapp.run.protocol.exporting import PreviewWritten

@@ -32,10 +32,10 @@ from tabapp.engine.analyses.slices_and_effects import find_effects, find_slices
 from tabapp.engine.finish.bundle_copy import copy_bundle
 from tabapp.engine.finish.refit import sources_of
 from tabapp.engine.fit.run_data import RunData
-from tabapp.engine.loop.board import Selected
 from tabapp.engine.loop.clock import Clock, export_seconds
 from tabapp.engine.loop.explained_model import single_models
 from tabapp.engine.loop.fold_models import FoldModels
+from tabapp.engine.loop.selection import Selected
 from tabapp.engine.machine.contention import Contention
 from tabapp.engine.plan.make_plan import Plan
 from tabapp.engine.plan.write_rows import read_sample

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +20,9 @@ from tabapp.engine.fit.jobs import FitResult, decode_result
 from tabapp.engine.fit.run_data import RunData
 from tabapp.models.contract import STEP_ROWS, Float32, Floats, Plugin
 from tabapp.run.record.folder import RunFolder
+
+REMOVED = "removed"
+"""In the folder of a fit, an empty folder in place of a model that no ensemble can have."""
 
 CandidateStatus = Literal["active", "complete", "pruned", "failed"]
 
@@ -55,6 +60,7 @@ class Candidate:
         fits_alone: a group of its folds failed, so that they are trained one by one.
         batch: number of the trial whose first fold trains together with that of this one, and of others; None if it trains alone.
         fits: the folder of its fits; None for that of the run.
+        has_models: False if the models of its fits were removed, because no ensemble can have them.
     """
 
     model: str
@@ -72,6 +78,7 @@ class Candidate:
     fits_alone: bool = False
     batch: int | None = None
     fits: Path | None = None
+    has_models: bool = True
 
     @property
     def key(self) -> tuple[str, int]:
@@ -154,6 +161,18 @@ class Candidate:
     def place(self, run: RunFolder, fold: int, seed: int = 0) -> Path:
         """The folder of the fit on a fold with a seed."""
         return (self.fits or run.fits) / self.fit_name(fold, seed)
+
+    def remove_models(self, run: RunFolder) -> None:
+        """Remove the models of its fits. What cannot be removed stays; the run does not need the space at once."""
+        self.has_models = False
+        for place in (self.place(run, fold, seed) for fold in self.results for seed in range(self.seeds)):
+            with contextlib.suppress(OSError):
+                (place / "model").rename(place / REMOVED)
+                for path in (place / REMOVED).iterdir():
+                    if path.is_dir():
+                        shutil.rmtree(path)
+                    else:
+                        path.unlink()
 
     def out_of_fold(self, run: RunFolder, fold: int) -> Floats:
         """Predictions of the held-out rows of a fold, averaged over the seeds."""
@@ -291,6 +310,7 @@ def read_results(folder: RunFolder, candidate: Candidate) -> None:
     """Read the complete fits of a candidate that an earlier session left."""
     for result in saved_results(folder, candidate, range(candidate.n_folds)):
         candidate.results[result.fold] = result
+    candidate.has_models = not any((candidate.place(folder, fold) / REMOVED).exists() for fold in candidate.results)
 
 
 def read_further_seeds(folder: RunFolder, candidate: Candidate, n_seeds: int) -> None:

@@ -24,6 +24,7 @@ from tabapp.engine.loop.live_events import Display
 from tabapp.engine.loop.model_loading import load_models, planned_record
 from tabapp.engine.loop.steering import Steering
 from tabapp.engine.loop.trials import Emit, Trials
+from tabapp.engine.loop.unused_models import UnusedModels
 from tabapp.engine.machine.admission import Admission
 from tabapp.engine.machine.devices import CPU, device_class, gpu_memory
 from tabapp.engine.machine.gpus import gpu_memories
@@ -93,6 +94,7 @@ class Conductor:
         )
         self.competition = self._trials.competition()
         self.board = Board(plan, self.competition, self.scorer)
+        self._unused_models = UnusedModels(folder, self.board)
         self._slots = Slots(plan.workers, plan.n_threads, plan.gpus, plan.gpu_slots)
         self.scheduler = Scheduler(
             Setup(
@@ -432,3 +434,4 @@ class Conductor:
         new = self._display.update([running.work for running in self._running.values()], force=force)
         if new is not None:
             self._clock.reserve_export(export_seconds(self._folder.fits, new.members))
+        self._unused_models.remove(at_once=force)

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from tabapp.engine.loop.board import Board, Selected
+from tabapp.engine.loop.board import Board
 from tabapp.engine.loop.clock import Clock
 from tabapp.engine.loop.evaluations import Evaluations
 from tabapp.engine.loop.patience import Patience
 from tabapp.engine.loop.preliminary import PreliminaryImportances
+from tabapp.engine.loop.selection import Selected
 from tabapp.engine.loop.time_share import Allowance
 from tabapp.engine.machine.resources import ResourceMeter
 from tabapp.engine.schedule.work import Work

@@ -30,7 +30,7 @@ from tabapp.data.reading.read import Reading
 from tabapp.data.schema import Schema
 from tabapp.data.schema_checks import schema_problem
 from tabapp.data.typed import typed_frame
-from tabapp.engine.fit.candidates import fit_name
+from tabapp.engine.fit.candidates import REMOVED, fit_name
 from tabapp.engine.fit.jobs import FitResult, decode_result
 from tabapp.engine.fit.run_data import UNLABELED, RunData
 from tabapp.engine.plan.make_plan import Plan, make_plan, write_plan
@@ -314,7 +314,10 @@ def _checked_fit(path: Path, data: RunData, plan: Plan) -> FitResult:
     name = fit_name(result.model, result.trial, result.fold, result.seed)
     if path.name != name or not 0 <= result.fold < plan.folds:
         raise ValueError("metrics.json belongs to another fit")
+    is_removed = (path / REMOVED).is_dir()
     for name, checksum in result.checksums.items():
+        if is_removed and name.startswith("model/"):
+            continue
         if not (path / name).resolve().is_relative_to(path.resolve()) or files.sha256(path / name) != checksum:
             raise ValueError(f"{name} has another checksum")
     prediction = np.load(io.BytesIO(files.read_regular(path / "oof.npy")), allow_pickle=False)
@@ -322,7 +325,7 @@ def _checked_fit(path: Path, data: RunData, plan: Plan) -> FitResult:
     shape = (rows,) if plan.task == "regression" else (rows, plan.n_classes)
     if prediction.shape != shape or prediction.dtype.kind != "f" or not np.isfinite(prediction).all():
         raise ValueError(f"oof.npy does not hold {rows} predictions")
-    if not any((path / "model").iterdir()) or min(result.seconds, result.predict_seconds) < 0:
+    if not (is_removed or any((path / "model").iterdir())) or min(result.seconds, result.predict_seconds) < 0:
         raise ValueError("it has no model")
     if not np.isfinite([result.score or 0.0, result.seconds, result.predict_seconds]).all() or result.n_rows < 0:
         raise ValueError("metrics.json has a number that is not finite")

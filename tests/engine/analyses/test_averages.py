@@ -17,7 +17,7 @@ from tabapp.engine.analyses.averages import averaging_of_ensemble
 from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.engine.fit.candidates import Candidate
 from tabapp.engine.fit.numbering import UsableRows
-from tabapp.engine.loop.board import select_ensemble
+from tabapp.engine.loop.selection import select_ensemble
 from tabapp.ensemble.averaging import NO_AVERAGING, Averaging, averaging_of
 from tabapp.ensemble.calibration import ClassScaling
 from tabapp.ensemble.scaling import of_mean

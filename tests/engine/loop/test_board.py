@@ -13,7 +13,8 @@ import pytest
 from tabapp import metrics
 from tabapp.engine.fit.candidates import Candidate, Score
 from tabapp.engine.loop import board as board_module
-from tabapp.engine.loop.board import Board, Selected
+from tabapp.engine.loop.board import Board
+from tabapp.engine.loop.selection import Selected, best_of_all_models
 from tabapp.engine.loop.time_share import Allowance
 from tabapp.engine.plan.make_plan import PlannedModel
 from tabapp.engine.schedule.gains import gain_over
@@ -233,7 +234,7 @@ def test_the_best_trial_of_every_model_may_join_the_ensemble(board: Board, predi
     for trial in range(POLICY.ensemble_candidates + 5):
         candidates.append(board.competition.add(Candidate("a", trial, {}, 3)))
     candidates.append(board.competition.add(Candidate("b", 0, {}, 3)))
-    chosen = board_module.best_of_all_models(candidates, POLICY.ensemble_candidates)
+    chosen = best_of_all_models(candidates, POLICY.ensemble_candidates)
     assert chosen == [*candidates[: POLICY.ensemble_candidates - 1], candidates[-1]]
 
 
@@ -241,8 +242,8 @@ def test_members_stay_among_the_candidates_although_each_model_has_a_better_tria
     board: Board, predictions: Predictions
 ) -> None:
     candidates = [board.competition.add(Candidate(name, trial, {}, 3)) for trial in range(2) for name in "ab"]
-    assert board_module.best_of_all_models(candidates, 2) == candidates[:2]
-    assert board_module.best_of_all_models(candidates, 2, {("b", 1), ("c", 0)}) == [*candidates[:2], candidates[3]]
+    assert best_of_all_models(candidates, 2) == candidates[:2]
+    assert best_of_all_models(candidates, 2, {("b", 1), ("c", 0)}) == [*candidates[:2], candidates[3]]
 
 
 def test_an_ensemble_during_fitting_may_keep_its_members(

@@ -11,8 +11,8 @@ import pytest
 from tabapp import metrics
 from tabapp.engine.fit.candidates import Candidate, Score
 from tabapp.engine.loop import comparing
-from tabapp.engine.loop.board import Selected
 from tabapp.engine.loop.comparing import best_constant, compare_ensemble
+from tabapp.engine.loop.selection import Selected
 from tabapp.ensemble.averaging import NO_AVERAGING, Averaging
 from tests.engine.schedule.test_scheduler import finish
 

@@ -15,8 +15,9 @@ from tabapp import metrics
 from tabapp.engine.fit.candidates import Score
 from tabapp.engine.fit.run_data import RunData
 from tabapp.engine.loop import evaluations
-from tabapp.engine.loop.board import Board, Selected
+from tabapp.engine.loop.board import Board
 from tabapp.engine.loop.evaluations import ENSEMBLE, Evaluations
+from tabapp.engine.loop.selection import Selected
 from tabapp.ensemble.temperature import fit_temperature, tempered
 from tabapp.run.record import events as ev
 from tabapp.run.record.event_lines import decode, encode

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from tabapp.engine.analyses.finished_run import FinishedRun
-from tabapp.engine.loop.board import select_ensemble
+from tabapp.engine.loop.selection import select_ensemble
 from tests.engine.finished_runs import make_run
 
 
