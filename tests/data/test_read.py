@@ -221,6 +221,8 @@ def test_known_texts_decide_the_encoding_of_new_rows(tmp_path: Path, encoding: s
 
 def test_last_letter_in_another_encoding(tmp_path: Path) -> None:
     assert read_table(written(tmp_path, "a,b\n1,café".encode("cp1252"))).frame["b"].to_list() == ["café"]
+    with pytest.raises(DataError, match="middle of a character"):
+        read_table(written(tmp_path, b"\xef\xbb\xbf" + "a,b\n1,café".encode("cp1252")))
 
 
 def test_wrong_bytes_in_another_encoding(tmp_path: Path) -> None:

@@ -256,7 +256,7 @@ def _check_utf8(data: bytes, name: str, memory: MemoryLimit, known: Known) -> tu
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
-        only_last = error.start == len(data) - 1 and data[:-1].isascii()
+        only_last = name == "utf-8" and error.start == len(data) - 1 and data[:-1].isascii()
         # A small letter in cp1252, such as é, also begins a character of UTF-8.
         if error.reason == "unexpected end of data" and not (only_last and data[-1:].decode("cp1252").islower()):
             raise DataError(

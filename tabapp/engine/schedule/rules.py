@@ -285,15 +285,18 @@ def _completed(m: Moment, *, improving: bool = True, only: Container[str] | None
 
 
 def _may_start_beside(best: Work | None, m: Moment, record: ModelRecord) -> bool:
-    """Whether a model may start, and the other folds of the best candidate are affordable after its first fold, if they are now."""
+    """Whether a model may start, and its first fold leaves time for the other folds of the best candidate, if they are affordable
+    now."""
     if not may_start(m, record):
         return False
     if best is None or best.candidate in m.begun:
         return True
-    candidate = best.candidate
-    cost = len(m.open_folds(candidate)) * min(m.expected_of(candidate), m.limit)
-    share = _affordable_share(m, m.gain(candidate, m.begun))
-    return not share * (m.left_of_workers - m.expected(record.name)) < cost <= share * m.left_of_workers
+    candidate, first = best.candidate, m.expected(record.name)
+    n_open, each = len(m.open_folds(candidate)), min(m.expected_of(candidate), m.limit)
+    share, cost = _affordable_share(m, m.gain(candidate, m.begun)), n_open * each
+    if cost > share * m.left_of_workers:
+        return True
+    return m.ends_in_time(n_open, each, first) and cost <= share * (m.left_of_workers - first)
 
 
 def _affordable_share(m: Moment, gain: float) -> float:

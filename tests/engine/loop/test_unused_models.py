@@ -14,6 +14,7 @@ import pytest
 
 from tabapp.engine.analyses.finished_run import FinishedRun
 from tabapp.engine.fit.candidates import Candidate, read_results
+from tabapp.engine.loop import unused_models
 from tabapp.engine.loop.board import Board
 from tabapp.engine.loop.recovery import recover
 from tabapp.engine.loop.unused_models import UnusedModels
@@ -105,12 +106,14 @@ def test_nothing_is_removed_without_a_complete_candidate_or_during_a_selection(t
     assert trials.with_models() == {("a", 5), ("a", 6), ("a", 7)}
 
 
-def test_removals_have_pauses(trials: Trials) -> None:
+@pytest.mark.parametrize(("pause", "left"), [(1e9, 5), (0.0, 3)])
+def test_removals_have_pauses(trials: Trials, monkeypatch: pytest.MonkeyPatch, pause: float, left: int) -> None:
+    monkeypatch.setattr(unused_models, "PAUSE_SECONDS", pause)
     unused = UnusedModels(trials.folder, trials.board)
     for trial in range(5):
         trials.add("a", trial, 0.1 * trial)
     unused.remove()
-    assert len(trials.with_models()) == 5
+    assert len(trials.with_models()) == left
 
 
 def test_candidates_without_models_may_not_join_an_ensemble(trials: Trials) -> None:
